@@ -1,0 +1,86 @@
+//! A task: what one child process runs, and which allocators take part in it.
+
+use crate::{heap_subject, subject};
+
+/// Case of a workload at a number of threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Task {
+    pub(crate) workload: &'static str,
+    pub(crate) case: String,
+    pub(crate) threads: usize,
+    pub(crate) field: Field,
+}
+
+/// The allocators that take part in a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Field {
+    /// Allocators called as a global allocator is, blocks of one size.
+    Globals,
+    /// The same, and eight polyheap heaps at once, picked by block size.
+    MixedSizes,
+    /// The same as [`Field::Globals`], and the empty loop.
+    Loops,
+    /// As [`Field::MixedSizes`], and the empty loop.
+    MixedLoops,
+    /// Heap instances with per-block free.
+    Heaps,
+    /// Heap instances, arenas, and global allocators that free each block.
+    Cycles,
+}
+
+/// What an allocator is in a task's comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rank {
+    /// polyheap in one of its forms.
+    Ours,
+    /// A peer that the ratio is taken against.
+    Peer,
+    /// An arena without per-block free: a ratio of its own.
+    Arena,
+    /// Shown for comparison, no ratio.
+    Shown,
+}
+
+impl Task {
+    pub(crate) fn new(workload: &'static str, case: impl Into<String>, field: Field) -> Task {
+        Task { workload, case: case.into(), threads: 1, field }
+    }
+
+    pub(crate) fn with_threads(mut self, threads: usize) -> Task {
+        self.threads = threads;
+        self
+    }
+}
+
+impl Field {
+    /// Names and ranks of the allocators, in the order they are run.
+    pub(crate) fn members(self) -> Vec<(&'static str, Rank)> {
+        let mut members = Vec::new();
+        match self {
+            Field::Heaps => add(&mut members, heap_subject::HEAPS, Rank::Peer),
+            Field::Cycles => {
+                add(&mut members, heap_subject::HEAPS, Rank::Peer);
+                add(&mut members, heap_subject::ARENAS, Rank::Arena);
+                add(&mut members, subject::PEERS, Rank::Shown);
+            }
+            _ => {
+                add(&mut members, subject::OURS, Rank::Ours);
+                add(&mut members, subject::PEERS, Rank::Peer);
+            }
+        }
+        if matches!(self, Field::MixedSizes | Field::MixedLoops) {
+            add(&mut members, subject::OURS_BY_SIZE, Rank::Ours);
+        }
+        if matches!(self, Field::Loops | Field::MixedLoops) {
+            members.push((subject::NULL, Rank::Shown));
+        }
+        members
+    }
+}
+
+fn add(members: &mut Vec<(&'static str, Rank)>, names: &[&'static str], rank: Rank) {
+    for &name in names {
+        let rank = if name.starts_with("polyheap") { Rank::Ours } else { rank };
+        members.push((name, rank));
+    }
+}

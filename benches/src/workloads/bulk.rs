@@ -1,0 +1,74 @@
+//! `bulk`: 1 024 blocks are allocated, then freed, last first (LIFO) or first first (FIFO). An operation is a pair.
+
+use super::Workload;
+use crate::block::Block;
+use crate::context::Context;
+use crate::measure::time_loop;
+use crate::options::Options;
+use crate::reading::Reading;
+use crate::subject::{Job, Subject, with_subject};
+use crate::task::{Field, Task};
+use std::hint::black_box;
+
+pub(crate) const BULK: Workload = Workload {
+    name: "bulk",
+    about: "1 024 blocks allocated, then freed, LIFO or FIFO",
+    tasks,
+    run,
+};
+
+const BLOCKS: usize = 1024;
+
+fn tasks(options: &Options) -> Vec<Task> {
+    let sizes = options.sizes_or(&[16, 64, 256, 1024], &[64]);
+    let task = |order, size| Task::new("bulk", format!("{order} {size}"), Field::Loops);
+    ["LIFO", "FIFO"]
+        .iter()
+        .flat_map(|order| sizes.iter().map(move |size| task(order, size)))
+        .collect()
+}
+
+fn run(context: &Context) -> Vec<Reading> {
+    with_subject(&context.allocator, Bulk(context))
+}
+
+struct Bulk<'a>(&'a Context);
+
+impl Job for Bulk<'_> {
+    type Output = Vec<Reading>;
+
+    fn run<S: Subject>(self, subject: &S) -> Vec<Reading> {
+        let size = self.0.size();
+        let mut blocks = Vec::with_capacity(BLOCKS);
+        let round = if self.0.case.starts_with("LIFO") { lifo::<S> } else { fifo::<S> };
+        vec![time_loop(self.0, |pairs| {
+            let mut left = pairs as usize;
+            while left > 0 {
+                let count = left.min(BLOCKS);
+                round(subject, size, count, &mut blocks);
+                left -= count;
+            }
+        })]
+    }
+}
+
+#[inline(always)]
+fn fill<S: Subject>(subject: &S, size: usize, count: usize, blocks: &mut Vec<Block>) {
+    blocks.extend((0..count).map(|_| Block::new(subject, black_box(size))));
+}
+
+#[inline(never)]
+fn lifo<S: Subject>(subject: &S, size: usize, count: usize, blocks: &mut Vec<Block>) {
+    fill(subject, size, count, blocks);
+    while let Some(block) = blocks.pop() {
+        block.free(subject);
+    }
+}
+
+#[inline(never)]
+fn fifo<S: Subject>(subject: &S, size: usize, count: usize, blocks: &mut Vec<Block>) {
+    fill(subject, size, count, blocks);
+    for block in blocks.drain(..) {
+        block.free(subject);
+    }
+}

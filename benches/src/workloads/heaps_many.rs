@@ -1,0 +1,52 @@
+//! The case `many H` of `heaps`: H live heaps with one block of 64 B each.
+//!
+//! Time a heap to make it and allocate, time a heap to drop it (CPU time, once a process), resident bytes a heap while
+//! they live, and resident bytes of all when they are gone.
+
+use crate::block::layout;
+use crate::heap_subject::{HeapJob, HeapSubject, with_heap};
+use crate::measure::time_once;
+use crate::memory::rss_bytes;
+use crate::reading::{Reading, Unit};
+use std::hint::black_box;
+use std::mem::MaybeUninit;
+
+const BLOCK_BYTES: usize = 64;
+
+pub(crate) fn run(name: &str, heaps: usize) -> Vec<Reading> {
+    with_heap(name, Many(heaps)).expect("the parent checks the names")
+}
+
+struct Many(usize);
+
+impl HeapJob for Many {
+    type Output = Vec<Reading>;
+
+    fn run<H: HeapSubject>(self) -> Vec<Reading> {
+        let count = self.0;
+        let mut heaps: Vec<H> = Vec::with_capacity(count);
+        // Touches the list's own pages, which are not to be counted.
+        heaps.spare_capacity_mut().iter_mut().for_each(|place| *place = MaybeUninit::zeroed());
+        let before = rss_bytes();
+        let ((), create_ns) =
+            time_once(count, || heaps.extend((0..count).map(|_| one_block::<H>())));
+        let live = rss_bytes().saturating_sub(before);
+        let ((), drop_ns) = time_once(count, || heaps.clear());
+        let after = rss_bytes().saturating_sub(before);
+        vec![
+            Reading::single("create+alloc", Unit::NsPerOp, create_ns),
+            Reading::single("drop", Unit::NsPerOp, drop_ns),
+            Reading::single("RSS per heap", Unit::Bytes, live as f64 / count as f64),
+            Reading::single("RSS after drop", Unit::Bytes, after as f64),
+        ]
+    }
+}
+
+/// A heap with one block, its first byte written.
+fn one_block<H: HeapSubject>() -> H {
+    let mut heap = H::create();
+    let block = black_box(heap.alloc(layout(BLOCK_BYTES)));
+    // SAFETY: the block is new and not empty; null faults, and the parent reports it.
+    unsafe { block.write(1) };
+    heap
+}

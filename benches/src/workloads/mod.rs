@@ -1,0 +1,60 @@
+//! The workloads, one a file.
+
+mod bulk;
+mod cache_lines;
+mod churn;
+mod fragmentation;
+mod heaps;
+mod heaps_many;
+mod hot;
+mod json;
+mod kv;
+mod larson;
+mod lru;
+mod mstress;
+mod phases;
+mod realloc;
+mod rptest;
+mod thread_churn;
+mod xmalloc;
+
+use crate::context::Context;
+use crate::options::Options;
+use crate::reading::Reading;
+use crate::task::Task;
+
+/// Workload: which tasks it has, and how a child runs one.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) tasks: fn(&Options) -> Vec<Task>,
+    pub(crate) run: fn(&Context) -> Vec<Reading>,
+}
+
+/// All workloads, in the order they are run.
+pub(crate) const ALL: &[Workload] = &[
+    hot::HOT,
+    hot::HOTCONST,
+    bulk::BULK,
+    churn::CHURN,
+    larson::LARSON,
+    mstress::MSTRESS,
+    xmalloc::XMALLOC,
+    rptest::RPTEST,
+    cache_lines::SCRATCH,
+    cache_lines::THRASH,
+    realloc::REALLOC,
+    thread_churn::THREADS,
+    heaps::HEAPS,
+    phases::PHASES,
+    fragmentation::FRAGMENTATION,
+    json::JSON,
+    lru::LRU,
+    kv::KV,
+];
+
+/// The workload called `name`.
+pub(crate) fn find(name: &str) -> Option<&'static Workload> {
+    ALL.iter().find(|workload| workload.name == name)
+}

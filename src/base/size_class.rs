@@ -1,0 +1,298 @@
+//! Size classes: a pure function from (size, alignment) to the class that serves it.
+//!
+//! From 16 B to 64 MiB there are four classes per doubling (below 128 B one every 16 B), so a
+//! block is at most a quarter larger than its request. Where a class lives is its *tier*:
+//!
+//! ```text
+//! slab     16 B ..= 32 KiB   blocks of one class in a run of chunks
+//! span     64 KiB ..= 2 MiB  a run of chunks handed out whole
+//! mapping  > 2 MiB           a system mapping handed out whole (huge past 64 MiB)
+//! ```
+//!
+//! An alignment above 16 rounds the size up to a multiple of itself first. With four classes per
+//! doubling the class found then has only blocks of that alignment: either its spacing is a
+//! multiple of the alignment, or the rounded size is the class size. The same function runs at
+//! allocate and free; every length between the one asked for and the block's own maps to the
+//! same class, which is what containers that free by the returned length rely on.
+//!
+//! *Invariants held here*: `[class-pure]`.
+//!
+//! *Concurrency*: pure functions.
+//!
+//! *Neighbours*: stands on `config`; slab, cache and heap ask it.
+
+use crate::config::{
+    BLOCK_BYTES_MIN, CHUNK_BYTES, LINE_BYTES, MAGAZINE_LOAD_BYTES_MAX, MAGAZINE_ROUNDS_MAX,
+    MAPPING_CLASS_BYTES_MAX, SLAB_BLOCK_BYTES_MAX, SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
+};
+
+/// Number of slab classes.
+pub(crate) const SLAB_CLASSES: usize = 40;
+
+/// Class of the heap's own metadata blocks (magazines), in slabs of their own. Its index doubles
+/// as the class of size zero, whose bin is for ever empty and full.
+pub(crate) const META_CLASS: usize = SLAB_CLASSES;
+
+/// Classes that have partial sets: the slab classes and the metadata class.
+pub(crate) const PARTIAL_CLASSES: usize = SLAB_CLASSES + 1;
+
+const ZERO: u8 = META_CLASS as u8;
+const LINEAR_CLASSES: usize = 8;
+const TABLE_ENTRIES: usize = SLAB_BLOCK_BYTES_MAX / BLOCK_BYTES_MIN + 1;
+
+/// Where the blocks of a class live.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Tier {
+    /// No memory at all: requests of size zero.
+    Zero,
+    /// A slab block of this class.
+    Slab(usize),
+    /// A run of this many chunks.
+    Span {
+        /// Length of the run, in chunks.
+        chunks: usize,
+    },
+    /// A mapping of this many bytes before rounding to OS pages.
+    Mapping {
+        /// Length asked of the system, in bytes.
+        bytes: usize,
+    },
+}
+
+/// Returns whether [`fast_class`] may be asked about this layout.
+#[inline]
+pub(crate) const fn is_fast_layout(size: usize, align: usize) -> bool {
+    align <= BLOCK_BYTES_MIN && size <= SLAB_BLOCK_BYTES_MAX
+}
+
+/// Returns the bin of a size up to [`SLAB_BLOCK_BYTES_MAX`] with an alignment up to 16: its slab
+/// class, or [`META_CLASS`] for size zero.
+#[inline]
+pub(crate) const fn fast_class(size: usize) -> usize {
+    CLASS_OF_SIXTEENTHS[(size + (BLOCK_BYTES_MIN - 1)) / BLOCK_BYTES_MIN] as usize
+}
+
+/// Returns the tier and class that serve a layout, whatever its size and alignment.
+///
+/// A size so large that rounding it would wrap is a mapping of `usize::MAX` bytes, which every
+/// source refuses.
+pub(crate) const fn class_of(size: usize, align: usize) -> Tier {
+    let bytes = match super::align_up(size, align) {
+        Some(bytes) => bytes,
+        None => return Tier::Mapping { bytes: usize::MAX },
+    };
+    if bytes == 0 {
+        return Tier::Zero;
+    }
+    if bytes <= SLAB_BLOCK_BYTES_MAX {
+        return Tier::Slab(fast_class(bytes));
+    }
+    if bytes <= SPAN_CHUNKS_MAX * CHUNK_BYTES && align <= SPAN_CHUNKS_MAX * CHUNK_BYTES {
+        return Tier::Span { chunks: quartered(bytes.div_ceil(CHUNK_BYTES)) };
+    }
+    Tier::Mapping { bytes: mapping_bytes(bytes) }
+}
+
+/// Rounds a mapping's bytes up to its class; past the largest class they stay as they are.
+const fn mapping_bytes(bytes: usize) -> usize {
+    if bytes <= MAPPING_CLASS_BYTES_MAX {
+        quartered(bytes.div_ceil(CHUNK_BYTES)) * CHUNK_BYTES
+    } else {
+        bytes
+    }
+}
+
+/// Rounds `units` up to the next of four steps per doubling.
+const fn quartered(units: usize) -> usize {
+    if units <= 8 {
+        return units;
+    }
+    let step = 1 << ((units - 1).ilog2() - 2);
+    units.div_ceil(step) * step
+}
+
+/// Returns the bytes of a block of slab class `class`, or of a metadata block.
+#[inline]
+pub(crate) const fn slab_block_bytes(class: usize) -> usize {
+    BLOCK_BYTES[class] as usize
+}
+
+/// Returns the chunks of a slab of `class`.
+#[inline]
+pub(crate) const fn slab_run_chunks(class: usize) -> usize {
+    let least = slab_block_bytes(class) * SLAB_BLOCKS_LOW;
+    let chunks = least.div_ceil(CHUNK_BYTES);
+    if chunks <= 1 { 1 } else { chunks.next_power_of_two() }
+}
+
+/// Returns the blocks of a slab of `class`.
+#[inline]
+pub(crate) const fn slab_blocks(class: usize) -> usize {
+    SLAB_BLOCKS[class] as usize
+}
+
+/// Returns the number of the block that starts `offset_bytes` into a slab of `class`, or `None`
+/// when no block starts there.
+#[inline]
+pub(crate) const fn block_index(class: usize, offset_bytes: usize) -> Option<usize> {
+    // Exact for offsets below 2^20 and divisors up to 2^15: the error of the reciprocal times the
+    // largest offset stays below one.
+    let index = ((offset_bytes as u64 * RECIPROCALS[class]) >> RECIPROCAL_SHIFT) as usize;
+    if index * slab_block_bytes(class) == offset_bytes && index < slab_blocks(class) {
+        Some(index)
+    } else {
+        None
+    }
+}
+
+/// Returns the rounds of a full magazine of `class`.
+#[inline]
+pub(crate) const fn magazine_rounds(class: usize) -> usize {
+    let by_bytes = MAGAZINE_LOAD_BYTES_MAX / slab_block_bytes(class);
+    let least = if by_bytes < 4 { 4 } else { by_bytes };
+    if least > MAGAZINE_ROUNDS_MAX { MAGAZINE_ROUNDS_MAX } else { least }
+}
+
+/// Returns whether neighbouring blocks of `class` can lie on one cache line.
+#[inline]
+pub(crate) const fn shares_lines(class: usize) -> bool {
+    !slab_block_bytes(class).is_multiple_of(LINE_BYTES)
+}
+
+const RECIPROCAL_SHIFT: u32 = 40;
+
+static BLOCK_BYTES: [u32; PARTIAL_CLASSES] = {
+    let mut table = [0; PARTIAL_CLASSES];
+    let mut class = 0;
+    while class < SLAB_CLASSES {
+        table[class] = if class < LINEAR_CLASSES {
+            ((class + 1) * BLOCK_BYTES_MIN) as u32
+        } else {
+            let doubling = (class - LINEAR_CLASSES) / 4;
+            let quarter = (class - LINEAR_CLASSES) % 4;
+            ((LINEAR_CLASSES * BLOCK_BYTES_MIN) << doubling) as u32 / 4 * (5 + quarter as u32)
+        };
+        class += 1;
+    }
+    table[META_CLASS] = crate::config::MAGAZINE_BYTES as u32;
+    table
+};
+
+static SLAB_BLOCKS: [u16; PARTIAL_CLASSES] = {
+    let mut table = [0; PARTIAL_CLASSES];
+    let mut class = 0;
+    while class < PARTIAL_CLASSES {
+        table[class] = (slab_run_chunks(class) * CHUNK_BYTES / slab_block_bytes(class)) as u16;
+        class += 1;
+    }
+    table
+};
+
+static RECIPROCALS: [u64; PARTIAL_CLASSES] = {
+    let mut table = [0; PARTIAL_CLASSES];
+    let mut class = 0;
+    while class < PARTIAL_CLASSES {
+        table[class] = (1u64 << RECIPROCAL_SHIFT).div_ceil(slab_block_bytes(class) as u64);
+        class += 1;
+    }
+    table
+};
+
+static CLASS_OF_SIXTEENTHS: [u8; TABLE_ENTRIES] = {
+    let mut table = [ZERO; TABLE_ENTRIES];
+    let mut class = 0;
+    let mut entry = 1;
+    while entry < TABLE_ENTRIES {
+        if entry * BLOCK_BYTES_MIN > BLOCK_BYTES[class] as usize {
+            class += 1;
+        }
+        table[entry] = class as u8;
+        entry += 1;
+    }
+    table
+};
+
+const _: () = assert!(
+    BLOCK_BYTES[SLAB_CLASSES - 1] as usize == SLAB_BLOCK_BYTES_MAX,
+    "SLAB_CLASSES must end at SLAB_BLOCK_BYTES_MAX"
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_waste_at_most_a_quarter() {
+        for size in 65..=SLAB_BLOCK_BYTES_MAX {
+            let block = slab_block_bytes(fast_class(size));
+            assert!(block >= size && (block - size) * 4 <= size, "{size} -> {block}");
+        }
+    }
+
+    #[test]
+    fn powers_of_two_are_exact_classes() {
+        for log2 in 4..=15 {
+            let size = 1usize << log2;
+            assert_eq!(slab_block_bytes(fast_class(size)), size);
+        }
+    }
+
+    /// Every block of the class found is aligned, as slabs start on chunks.
+    #[test]
+    fn class_of_an_aligned_layout_has_only_aligned_blocks() {
+        for align_log2 in 0..=21 {
+            let align = 1usize << align_log2;
+            for size in (1..4096).chain((4096..5_000_000).step_by(4093)) {
+                match class_of(size, align) {
+                    Tier::Slab(class) => {
+                        assert!(slab_block_bytes(class) >= size);
+                        assert!(slab_block_bytes(class).is_multiple_of(align), "{size} {align}");
+                    }
+                    Tier::Span { chunks } => {
+                        let bytes = chunks * CHUNK_BYTES;
+                        assert!(bytes >= size && bytes.is_multiple_of(align), "{size} {align}");
+                    }
+                    Tier::Mapping { bytes } => assert!(bytes >= size),
+                    Tier::Zero => panic!("size {size} has no class"),
+                }
+            }
+        }
+    }
+
+    /// Any length from the one asked for to the block's own frees into the same class.
+    #[test]
+    fn every_length_up_to_the_block_has_the_same_class() {
+        for align in [1, 16, 32, 64, 256, 4096, 65_536, 1 << 20] {
+            for size in [1, 15, 17, 84, 129, 1_000, 5_000, 33_000, 70_000, 700_000, 1_900_000] {
+                let class = class_of(size, align);
+                let block = match class {
+                    Tier::Slab(class) => slab_block_bytes(class),
+                    Tier::Span { chunks } => chunks * CHUNK_BYTES,
+                    Tier::Mapping { bytes } => bytes,
+                    Tier::Zero => 0,
+                };
+                for length in (size..=block).step_by((block / 64).max(1)).chain([block]) {
+                    assert_eq!(class_of(length, align), class, "{size} {align} {length}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn reciprocals_find_every_block_and_nothing_else() {
+        for class in 0..PARTIAL_CLASSES {
+            let block = slab_block_bytes(class);
+            for offset in 0..slab_run_chunks(class) * CHUNK_BYTES {
+                let exact = offset.is_multiple_of(block) && offset / block < slab_blocks(class);
+                let expected = exact.then_some(offset / block);
+                assert_eq!(block_index(class, offset), expected, "{class} {offset}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_that_would_wrap_become_mappings_nobody_grants() {
+        assert_eq!(class_of(usize::MAX - 4, 64), Tier::Mapping { bytes: usize::MAX });
+        assert_eq!(class_of(0, 4096), Tier::Zero);
+    }
+}

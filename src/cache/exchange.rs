@@ -1,0 +1,72 @@
+//! Exchange: where a full bin's magazine goes.
+//!
+//! In order: to the thread's spares (capped in bytes), to the depot, else its blocks are flushed.
+//! The bin goes on with an empty magazine. At the edge between full and empty a thread only swaps
+//! its own spares, so alternating there costs a few stores and no shared operation.
+//!
+//! *Concurrency*: the bound thread; what it shares is the store's.
+//!
+//! *Neighbours*: stands on `thread_heap`, `depot` and `flush`; the heap's cold path calls it.
+
+use super::flush::give_group;
+use super::magazine::Magazine;
+use super::store::Store;
+use super::thread_heap::ThreadHeap;
+use crate::base::{address, at_address, magazine_rounds, slab_block_bytes};
+use crate::config::{DEPOT_MAGAZINES, MAGAZINE_LOAD_BYTES_MAX};
+
+/// Frees `block` into the bin of `class`, which is full or has no magazine.
+pub(crate) fn exchange(store: &Store, thread_heap: &ThreadHeap, class: usize, block: usize) {
+    let bin = &thread_heap.bins[class];
+    let empty = match bin.is_loaded() {
+        true => put_away(store, thread_heap, class, bin.unload_full()),
+        false => thread_heap.take_empty(store),
+    };
+    if empty.is_null() {
+        return super::direct::give_block(store, block, class);
+    }
+    bin.load_empty(empty, magazine_rounds(class));
+    if !bin.push(at_address(block)) {
+        super::direct::give_block(store, block, class);
+    }
+}
+
+/// Puts a full magazine away and returns an empty one; null when there is no memory for one.
+fn put_away(
+    store: &Store,
+    thread_heap: &ThreadHeap,
+    class: usize,
+    full: *mut Magazine,
+) -> *mut Magazine {
+    // Asked for first: without an empty one, the full one is emptied.
+    let empty = thread_heap.take_empty(store);
+    if !empty.is_null() {
+        let is_kept = thread_heap.push_spare(store, class, full)
+            || store.depots[class].store(full, depot_places(class));
+        if is_kept {
+            return empty;
+        }
+    }
+    // SAFETY: [magazine-one-owner] unloaded from the bin, so the caller's.
+    let blocks = unsafe { &*full }.blocks(magazine_rounds(class));
+    give_group(store, class, blocks);
+    thread_heap.give_empty(store, empty);
+    full
+}
+
+/// Returns how many magazines of `class` the depot holds: fewer of heavy ones.
+fn depot_places(class: usize) -> usize {
+    let load_bytes = magazine_rounds(class) * slab_block_bytes(class);
+    if load_bytes > MAGAZINE_LOAD_BYTES_MAX / 2 { DEPOT_MAGAZINES / 2 } else { DEPOT_MAGAZINES }
+}
+
+/// Empties the depots of `store` into the slabs.
+pub(crate) fn drain_depots(store: &Store) {
+    for (class, depot) in store.depots.iter().enumerate() {
+        while let Some(magazine) = depot.load() {
+            // SAFETY: [magazine-one-owner] loaded from the depot, so the caller's.
+            give_group(store, class, unsafe { &*magazine }.blocks(magazine_rounds(class)));
+            store.give_magazine(at_address(address(magazine)));
+        }
+    }
+}

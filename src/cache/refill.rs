@@ -1,0 +1,95 @@
+//! Refill: where blocks come from when a bin is empty.
+//!
+//! In order: a spare magazine of the thread, a magazine of the depot, the bits of the current
+//! slab, another slab. The number of rounds taken from a slab starts small and doubles while
+//! refills follow each other, so a heap with a few blocks touches little memory.
+//!
+//! *Concurrency*: the bound thread; what it shares is the store's and the slab's.
+//!
+//! *Neighbours*: stands on `thread_heap` and `supply`; the heap's cold path calls it.
+
+use core::ptr;
+
+use super::magazine::{Bin, Filler};
+use super::store::Store;
+use super::thread_heap::{ClassState, ThreadHeap};
+use crate::base::{magazine_rounds, slab_block_bytes};
+use crate::slab::{Left, Slab};
+use crate::sync::Ordering;
+
+/// Refills the bin of `class` and returns one block; null when there is no memory.
+pub(crate) fn refill(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *mut u8 {
+    let bin = &thread_heap.bins[class];
+    let stored = thread_heap.pop_spare(class).or_else(|| store.depots[class].load());
+    if let Some(magazine) = stored {
+        thread_heap.give_empty(store, bin.unload_empty());
+        bin.load_full(magazine, magazine_rounds(class));
+        return bin.pop();
+    }
+    if !bin.is_loaded() {
+        let magazine = thread_heap.take_empty(store);
+        if magazine.is_null() {
+            return ptr::null_mut();
+        }
+        bin.load_empty(magazine, magazine_rounds(class));
+    }
+    fill_from_slabs(store, thread_heap, class)
+}
+
+fn fill_from_slabs(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *mut u8 {
+    let state = thread_heap.class(class);
+    let wanted = rounds_wanted(state, class);
+    loop {
+        let slab = match state.slab() {
+            Some(slab) => slab,
+            None => {
+                let mut lease = thread_heap.lease();
+                let Some(slab) = store.acquire_slab(class, &mut lease) else {
+                    return ptr::null_mut();
+                };
+                thread_heap.set_lease(&lease);
+                state.set_slab(Some(slab));
+                slab
+            }
+        };
+        let (block, taken) = fill_from(slab, state, &thread_heap.bins[class], wanted);
+        if taken != 0 {
+            store.count_taken(taken * slab_block_bytes(class));
+            return block;
+        }
+        if slab.leave_empty_handed() == Left::Full {
+            state.set_slab(None);
+        }
+    }
+}
+
+/// Fills the bin with up to `wanted` blocks of `slab`, one of which is returned.
+fn fill_from(slab: Slab, state: &ClassState, bin: &Bin, wanted: usize) -> (*mut u8, usize) {
+    let mut taken = 0;
+    let block = bin.fill(|filler| {
+        let from = usize::from(state.word.load(Ordering::Relaxed));
+        let (count, word) = slab.take(from, wanted, |first, bits| {
+            add_blocks(filler, slab.block(first), slab_block_bytes(slab.class()), bits);
+        });
+        state.word.store(word as u8, Ordering::Relaxed);
+        taken = count;
+    });
+    (block, taken)
+}
+
+/// Adds the blocks of one word, highest first, so that they are handed out in address order.
+fn add_blocks(filler: &mut Filler, first_block: usize, block_bytes: usize, mut bits: u64) {
+    while bits != 0 {
+        let index = 63 - bits.leading_zeros();
+        bits &= !(1 << index);
+        filler.add(first_block + index as usize * block_bytes);
+    }
+}
+
+/// Returns how many blocks to take, and doubles that for the next time.
+fn rounds_wanted(state: &ClassState, class: usize) -> usize {
+    let most = magazine_rounds(class) + 1;
+    let wanted = usize::from(state.rounds.load(Ordering::Relaxed)).min(most);
+    state.rounds.store((wanted * 2).min(most) as u8, Ordering::Relaxed);
+    wanted
+}

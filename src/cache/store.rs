@@ -1,0 +1,202 @@
+//! The store: what all threads of a heap refill from and give back to.
+//!
+//! It knows the heap's regions, which of them are worth a look (summaries), the depots, and the
+//! sum of bytes taken from slabs. The heap's core embeds it, in the first region's header.
+//!
+//! *Invariants held here*: `[region-one-heap]`, `[summary-never-misses]`.
+//!
+//! *Concurrency*: any thread, lock-free throughout.
+//!
+//! *Neighbours*: stands on `region` and `slab`; refill, flush, exchange and the direct path share
+//! it, `supply` searches it.
+
+use core::ptr::NonNull;
+
+use super::depot::Depot;
+use super::magazine::Magazine;
+use super::summary::Summary;
+use super::thread_heap::ThreadHeap;
+use crate::base::{META_CLASS, PARTIAL_CLASSES, SLAB_CLASSES, address, at_address, magazine_rounds};
+use crate::config::{CHUNK_BYTES, NAME_BYTES_MAX};
+use crate::region::{RegionRef, Roster, acquire_region};
+use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+
+/// A heap's regions, summaries and depots.
+#[derive(Debug)]
+pub(crate) struct Store {
+    /// Slot of the heap; the region map's entries carry it.
+    pub(crate) slot: usize,
+    /// Number of the heap, unique in the process.
+    pub(crate) id: u64,
+    /// Name for reports, cut to `NAME_BYTES_MAX`.
+    name: [u8; NAME_BYTES_MAX],
+    name_bytes: u8,
+    /// Bytes of full spare magazines a thread keeps.
+    pub(crate) thread_cache_bytes: usize,
+    /// Every region of the heap, by number.
+    pub(crate) regions: Roster,
+    /// Regions with partial slabs, by class.
+    pub(crate) partial: [Summary; PARTIAL_CLASSES],
+    /// Regions with free chunks.
+    pub(crate) roomy: Summary,
+    /// Regions whose thread heap is idle.
+    pub(crate) idle: Summary,
+    /// Full magazines, by class.
+    pub(crate) depots: [Depot<Magazine>; SLAB_CLASSES],
+    /// Bytes of blocks out of the slabs and of spans and mappings: live ones and cached ones.
+    /// Moved at refill and flush with relaxed additions; publishes nothing.
+    taken_bytes: AtomicUsize,
+    /// The most `taken_bytes` has been.
+    peak_bytes: AtomicUsize,
+    /// Requests the system refused.
+    pub(crate) denied_by_system: AtomicU64,
+}
+
+impl Store {
+    /// Returns the store of a heap without regions.
+    pub(crate) fn new(slot: usize, id: u64, name: &str, thread_cache_bytes: usize) -> Store {
+        let mut end = name.len().min(NAME_BYTES_MAX);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut kept = [0; NAME_BYTES_MAX];
+        kept[..end].copy_from_slice(&name.as_bytes()[..end]);
+        Store {
+            slot,
+            id,
+            name: kept,
+            name_bytes: end as u8,
+            thread_cache_bytes,
+            regions: Roster::new(),
+            partial: [const { Summary::new() }; PARTIAL_CLASSES],
+            roomy: Summary::new(),
+            idle: Summary::new(),
+            depots: [const { Depot::new() }; SLAB_CLASSES],
+            taken_bytes: AtomicUsize::new(0),
+            peak_bytes: AtomicUsize::new(0),
+            denied_by_system: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns the heap's name.
+    pub(crate) fn name(&self) -> &str {
+        core::str::from_utf8(&self.name[..usize::from(self.name_bytes)]).unwrap_or("")
+    }
+
+    /// Returns region `index`.
+    pub(crate) fn region(&self, index: usize) -> Option<RegionRef> {
+        let base = self.regions.get(index)?;
+        // SAFETY: [region-one-heap] the roster lists mapped regions of this heap, which outlives
+        // every use of its store.
+        Some(unsafe { RegionRef::at(base) })
+    }
+
+    /// Iterates over the heap's regions.
+    pub(crate) fn all_regions(&self) -> impl Iterator<Item = RegionRef> + '_ {
+        (0..self.regions.end()).filter_map(|index| self.region(index))
+    }
+
+    /// Adds a region, leased to `mark` (0 for nobody); `None` when the system refuses.
+    pub(crate) fn add_region(&self, mark: u32) -> Option<RegionRef> {
+        let region = acquire_region(self.slot, 0)?;
+        match self.adopt_region(region, mark) {
+            true => Some(region),
+            false => {
+                // SAFETY: the region was just acquired and nothing was put into it.
+                unsafe { crate::region::release_region(region) };
+                None
+            }
+        }
+    }
+
+    /// Lists a region of this heap; returns whether the roster had place for it.
+    pub(crate) fn adopt_region(&self, region: RegionRef, mark: u32) -> bool {
+        if mark != 0 {
+            region.lease(mark);
+        }
+        let number = |index| region.set_index(index as u32);
+        let Some(index) = self.regions.insert(region.base(), number) else { return false };
+        if region.free_chunks() != 0 {
+            self.roomy.mark(index);
+        }
+        true
+    }
+
+    /// Iterates over the thread heaps that were ever made, with their regions.
+    pub(crate) fn thread_heaps(&self) -> impl Iterator<Item = &ThreadHeap> + '_ {
+        self.all_regions().filter_map(|region| {
+            let is_own = region.lessee() == ThreadHeap::mark_of(region);
+            // SAFETY: [thread-heap-in-lease] a region leased to the mark of its own number has an
+            // initialised thread heap in its header.
+            is_own.then(|| unsafe { region.thread_area::<ThreadHeap>().as_ref() })
+        })
+    }
+
+    /// Counts bytes leaving the slabs.
+    pub(crate) fn count_taken(&self, bytes: usize) {
+        let now = self.taken_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if now > self.peak_bytes.load(Ordering::Relaxed) {
+            self.peak_bytes.fetch_max(now, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts bytes coming back to the slabs.
+    pub(crate) fn count_given(&self, bytes: usize) {
+        self.taken_bytes.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes out of the slabs, and the most there ever were.
+    pub(crate) fn taken_and_peak_bytes(&self) -> (usize, usize) {
+        (self.taken_bytes.load(Ordering::Relaxed), self.peak_bytes.load(Ordering::Relaxed))
+    }
+
+    /// Forgets the peak and counts `taken_bytes` as out: after blocks moved between heaps.
+    pub(crate) fn recount(&self, taken_bytes: usize) {
+        self.taken_bytes.store(taken_bytes, Ordering::Relaxed);
+        self.peak_bytes.store(taken_bytes, Ordering::Relaxed);
+    }
+
+    /// Forgets the magazines in the depots, whose blocks are dead.
+    pub(crate) fn clear_depots(&self) {
+        for depot in &self.depots {
+            while depot.load().is_some() {}
+        }
+    }
+
+    /// Calls `act` with class and block for every block in a depot. Nobody else uses the heap.
+    pub(crate) fn for_each_stored(&self, act: &mut impl FnMut(usize, usize)) {
+        for (class, depot) in self.depots.iter().enumerate() {
+            for magazine in depot.stored() {
+                // SAFETY: [magazine-one-owner] the depot's, and the caller excludes others.
+                let blocks = unsafe { &*magazine }.blocks(magazine_rounds(class));
+                blocks.for_each(|block| act(class, block));
+            }
+        }
+    }
+
+    /// Takes an empty magazine, from `lease` first.
+    pub(crate) fn take_magazine(&self, lease: Option<RegionRef>) -> *mut Magazine {
+        let from_header = lease.and_then(RegionRef::take_magazine);
+        let block = match from_header.or_else(|| self.magazine_of_any_region()) {
+            Some(magazine) => magazine.as_ptr(),
+            None => super::direct::take_block(self, META_CLASS),
+        };
+        block.cast()
+    }
+
+    /// Gives an empty magazine back.
+    pub(crate) fn give_magazine(&self, magazine: *mut Magazine) {
+        let place = address(magazine);
+        // SAFETY: magazines lie in regions of this heap.
+        let region = unsafe { RegionRef::of(place) };
+        if place - region.base() >= CHUNK_BYTES {
+            super::direct::give_block(self, place, META_CLASS);
+        } else if let Some(magazine) = NonNull::new(at_address(place)) {
+            region.give_magazine(magazine);
+        }
+    }
+
+    fn magazine_of_any_region(&self) -> Option<NonNull<u8>> {
+        self.all_regions().take(4).find_map(RegionRef::take_magazine)
+    }
+}

@@ -1,0 +1,125 @@
+//! Supply: where the next slab or span of a heap comes from.
+//!
+//! ```text
+//! slab   partial of the lease → partial of any region (classes that own their lines)
+//!        → new in the lease → new in any roomy region, or a further lease
+//!        → new region → whatever partial slab there is
+//! span   lease → any roomy region → new region
+//! ```
+//!
+//! A lease keeps a thread's small blocks in regions of its own so that frees can tell at a glance
+//! whether a block is at home. It is a preference: when memory is short, anyone takes anything.
+//!
+//! *Concurrency*: any thread, lock-free.
+//!
+//! *Neighbours*: stands on `store`; refill, the direct path and `heap::large` call it.
+
+use super::store::Store;
+use super::summary::Look;
+use crate::base::{shares_lines, slab_run_chunks};
+use crate::region::RegionRef;
+use crate::slab::{Settled, Slab, allocate_span};
+
+/// The regions a thread prefers.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Lease {
+    /// The lessee's mark, 0 for none.
+    pub(crate) mark: u32,
+    /// The region to cut new slabs from.
+    pub(crate) region: Option<RegionRef>,
+}
+
+impl Store {
+    /// Finds a slab of `class`, claimed for the caller. The lease may move to another region.
+    pub(crate) fn acquire_slab(&self, class: usize, lease: &mut Lease) -> Option<Slab> {
+        self.slab_at_hand(class, lease)
+            .or_else(|| self.new_slab(class, lease))
+            .or_else(|| self.partial_slab(class))
+    }
+
+    /// Finds a slab without asking for memory.
+    fn slab_at_hand(&self, class: usize, lease: &Lease) -> Option<Slab> {
+        let at_home = lease.region.and_then(|region| Slab::claim_partial(region, class));
+        if at_home.is_some() || (lease.mark != 0 && shares_lines(class)) {
+            return at_home;
+        }
+        self.partial_slab(class)
+    }
+
+    /// Claims a partial slab of any region.
+    fn partial_slab(&self, class: usize) -> Option<Slab> {
+        self.partial[class].search(self.regions.end(), |index| {
+            let claimed = self.region(index).and_then(|region| Slab::claim_partial(region, class));
+            claimed.map_or(Look::Nothing, Look::Found)
+        })
+    }
+
+    /// Cuts a new slab.
+    fn new_slab(&self, class: usize, lease: &mut Lease) -> Option<Slab> {
+        if let Some(slab) = lease.region.and_then(|region| Slab::create(region, class)) {
+            return Some(slab);
+        }
+        if lease.mark != 0 && shares_lines(class) {
+            let slab = self.lease_further(lease, class);
+            if slab.is_some() {
+                return slab;
+            }
+        }
+        let run = slab_run_chunks(class);
+        let roomy = self.find_roomy(|region| {
+            if region.free_chunks().count_ones() < run as u32 {
+                return None;
+            }
+            Slab::create(region, class)
+        });
+        roomy.or_else(|| self.slab_of_new_region(lease, class))
+    }
+
+    /// Leases a region nobody leases, or a new one, and cuts a slab there.
+    fn lease_further(&self, lease: &mut Lease, class: usize) -> Option<Slab> {
+        let mark = lease.mark;
+        let unleased = self.find_roomy(|region| {
+            if region.lessee() == 0 && region.lease(mark) { Some(region) } else { None }
+        });
+        if let Some(region) = unleased {
+            lease.region = Some(region);
+            if let Some(slab) = Slab::create(region, class) {
+                return Some(slab);
+            }
+        }
+        self.slab_of_new_region(lease, class)
+    }
+
+    fn slab_of_new_region(&self, lease: &mut Lease, class: usize) -> Option<Slab> {
+        let region = self.add_region(lease.mark)?;
+        if lease.mark != 0 {
+            lease.region = Some(region);
+        }
+        Slab::create(region, class)
+    }
+
+    /// Takes a span of `chunks` chunks aligned to `step`; returns its address.
+    pub(crate) fn take_span(&self, chunks: usize, step: usize) -> Option<usize> {
+        self.find_roomy(|region| allocate_span(region, chunks, step))
+            .or_else(|| allocate_span(self.add_region(0)?, chunks, step))
+    }
+
+    /// Acts on what became of a slab that was settled or left.
+    pub(crate) fn follow_up(&self, slab: Slab, settled: Settled) {
+        match settled {
+            Settled::Kept => {}
+            Settled::Published => self.partial[slab.class()].mark(slab.region().index()),
+            Settled::Emptied => self.roomy.mark(slab.region().index()),
+        }
+    }
+
+    /// Tries `look` on regions with free chunks.
+    fn find_roomy<T>(&self, mut look: impl FnMut(RegionRef) -> Option<T>) -> Option<T> {
+        self.roomy.search(self.regions.end(), |index| match self.region(index) {
+            Some(region) if region.free_chunks() != 0 => {
+                look(region).map_or(Look::NotForMe, Look::Found)
+            }
+            _ => Look::Nothing,
+        })
+    }
+}

@@ -1,0 +1,364 @@
+//! Thread heaps: one heap's caches for one thread.
+//!
+//! A thread heap lies in the header of the region it leased first, so there is one for each such
+//! region and its number is the region's. It outlives the thread: idle ones wait for the next
+//! thread to bind. The bins come first, at the same offsets as in the all-zero thread heap that
+//! starts every slot table, so the fast paths need not know whether the thread is bound.
+//!
+//! *Invariants held here*: `[bin-single-writer]`, `[thread-heap-in-lease]`.
+//!
+//! *Concurrency*: `tenure` says who may write: the bound thread, or whoever made it Busy. Others
+//! read counters for statistics; all fields are relaxed atomics for that reason.
+//!
+//! *Neighbours*: stands on `magazine` and `store`; the heap room binds it to threads.
+
+use core::ptr;
+
+use super::flush::give_group;
+use super::magazine::{Bin, Magazine};
+use super::store::Store;
+use super::supply::Lease;
+use crate::base::{META_CLASS, SLAB_CLASSES, magazine_rounds, shares_lines, slab_block_bytes};
+use crate::config::{
+    CHUNK_BYTES, EMPTY_MAGAZINES_KEPT, REFILL_ROUNDS_FIRST, REGION_BYTES, WARM_ROUNDS_KEPT,
+};
+use crate::region::RegionRef;
+use crate::slab::Slab;
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+
+/// Who may write a thread heap.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub(crate) enum Tenure {
+    /// Nobody; a thread may bind it.
+    Idle = 0,
+    /// The thread whose slot table leads to it.
+    Bound = 1,
+    /// Whoever put it into this state, for a short while.
+    Busy = 2,
+}
+
+/// One heap's caches for one thread.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct ThreadHeap {
+    /// The loaded magazines; the last bin, of size zero, is for ever empty and full.
+    pub(crate) bins: [Bin; SLAB_CLASSES + 1],
+    /// Base of the region blocks are compared with at free, see `away`.
+    pub(crate) home: AtomicUsize,
+    /// Who may write; a `Tenure`. Acquire on taking, Release on handing over.
+    tenure: AtomicU32,
+    /// The mark of this thread heap in leases.
+    mark: AtomicU32,
+    /// The slot table of the bound thread, null when idle.
+    pub(crate) table: AtomicPtr<u8>,
+    /// Base of the region to cut new slabs from.
+    lease: AtomicUsize,
+    /// Bytes in full spare magazines.
+    spare_bytes: AtomicUsize,
+    /// Empty magazines kept, and how many.
+    empties: AtomicPtr<Magazine>,
+    empties_count: AtomicUsize,
+    /// The rest, a class each.
+    classes: [ClassState; SLAB_CLASSES],
+}
+
+/// What a thread heap keeps for one class beside the bin.
+#[derive(Debug)]
+pub(crate) struct ClassState {
+    /// The slab refills come from: address of its first block, 0 for none.
+    slab: AtomicUsize,
+    /// Full magazines.
+    spares: AtomicPtr<Magazine>,
+    /// Blocks on their way home, as a plain array.
+    pub(crate) away: AtomicPtr<Magazine>,
+    /// Blocks in spares.
+    spare_blocks: AtomicU32,
+    /// Blocks in `away`.
+    pub(crate) away_blocks: AtomicU8,
+    /// Word of the slab's bitmap to search first.
+    pub(crate) word: AtomicU8,
+    /// Rounds the next refill brings in.
+    pub(crate) rounds: AtomicU8,
+    _pad: AtomicU8,
+}
+
+impl ThreadHeap {
+    /// Returns the mark of the thread heap in the header of `region`.
+    pub(crate) fn mark_of(region: RegionRef) -> u32 {
+        region.index() as u32 + 1
+    }
+
+    /// Builds the thread heap of `region`, Busy, for the lessee that just leased the region.
+    ///
+    /// # Safety
+    /// 1. The caller leased `region` to `mark_of(region)` and nobody used its thread area since
+    ///    the region was initialised.
+    pub(crate) unsafe fn build<'a>(region: RegionRef) -> &'a ThreadHeap {
+        let place = region.thread_area::<ThreadHeap>();
+        // SAFETY: the area is in the mapped header, large enough, and the caller's alone.
+        unsafe { place.write_bytes(0, 1) };
+        // SAFETY: all zeros is a thread heap; nobody else knows it yet.
+        let thread_heap = unsafe { place.as_ref() };
+        for (class, bin) in thread_heap.bins.iter().enumerate().take(SLAB_CLASSES) {
+            bin.clear(home_mask(class));
+            thread_heap.classes[class].reset();
+        }
+        thread_heap.home.store(region.base(), Ordering::Relaxed);
+        thread_heap.lease.store(region.base(), Ordering::Relaxed);
+        thread_heap.mark.store(Self::mark_of(region), Ordering::Relaxed);
+        thread_heap.tenure.store(Tenure::Busy as u32, Ordering::Release);
+        thread_heap
+    }
+
+    /// Moves the tenure from one state to another; returns whether it was in the first.
+    pub(crate) fn change_tenure(&self, from: Tenure, to: Tenure) -> bool {
+        // AcqRel: the last holder's writes are seen; ours are published to the next.
+        self.tenure
+            .compare_exchange(from as u32, to as u32, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Returns whether the thread heap is in `tenure`, a snapshot.
+    pub(crate) fn is_in(&self, tenure: Tenure) -> bool {
+        self.tenure.load(Ordering::Acquire) == tenure as u32
+    }
+
+    /// Returns the mark of this thread heap in leases.
+    pub(crate) fn mark(&self) -> u32 {
+        self.mark.load(Ordering::Relaxed)
+    }
+
+    /// Returns the number of the region whose header this thread heap lies in.
+    pub(crate) fn region_index(&self) -> usize {
+        self.mark() as usize - 1
+    }
+
+    /// Returns what is kept for `class` beside the bin.
+    pub(crate) fn class(&self, class: usize) -> &ClassState {
+        &self.classes[class]
+    }
+
+    /// Returns the regions this thread prefers.
+    pub(crate) fn lease(&self) -> Lease {
+        let base = self.lease.load(Ordering::Relaxed);
+        // SAFETY: [region-stays] the lease is a region of the heap this thread heap is part of.
+        Lease { mark: self.mark(), region: Some(unsafe { RegionRef::at(base) }) }
+    }
+
+    /// Moves the lease to another region, which becomes the home.
+    pub(crate) fn set_lease(&self, lease: &Lease) {
+        let Some(region) = lease.region else { return };
+        if self.lease.load(Ordering::Relaxed) != region.base() {
+            self.lease.store(region.base(), Ordering::Relaxed);
+            self.home.store(region.base(), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes an empty magazine; null when there is no memory for one.
+    pub(crate) fn take_empty(&self, store: &Store) -> *mut Magazine {
+        let first = self.empties.load(Ordering::Relaxed);
+        if first.is_null() {
+            return store.take_magazine(self.lease().region);
+        }
+        // SAFETY: [magazine-one-owner] the list holds empty magazines of this thread heap.
+        self.empties.store(unsafe { &*first }.next_empty(), Ordering::Relaxed);
+        self.empties_count.fetch_sub(1, Ordering::Relaxed);
+        first
+    }
+
+    /// Keeps an empty magazine, or gives it to the heap when enough are kept; null is ignored.
+    pub(crate) fn give_empty(&self, store: &Store, magazine: *mut Magazine) {
+        if magazine.is_null() {
+            return;
+        }
+        let kept = self.empties_count.load(Ordering::Relaxed);
+        if kept >= EMPTY_MAGAZINES_KEPT {
+            return store.give_magazine(magazine);
+        }
+        // SAFETY: [magazine-one-owner] the caller owns the magazine it gives.
+        unsafe { &*magazine }.set_next_empty(self.empties.load(Ordering::Relaxed));
+        self.empties.store(magazine, Ordering::Relaxed);
+        self.empties_count.store(kept + 1, Ordering::Relaxed);
+    }
+
+    /// Takes a full spare magazine of `class`.
+    pub(crate) fn pop_spare(&self, class: usize) -> Option<*mut Magazine> {
+        let (state, rounds) = (&self.classes[class], magazine_rounds(class));
+        let first = state.spares.load(Ordering::Relaxed);
+        if first.is_null() {
+            return None;
+        }
+        // SAFETY: [magazine-one-owner] the list holds full magazines of this thread heap.
+        state.spares.store(unsafe { &*first }.next_spare(rounds), Ordering::Relaxed);
+        self.count_spares(class, |sum, one| sum - one);
+        Some(first)
+    }
+
+    /// Keeps a full magazine as a spare if the cache's bytes allow; returns whether it did.
+    pub(crate) fn push_spare(&self, store: &Store, class: usize, magazine: *mut Magazine) -> bool {
+        let (state, rounds) = (&self.classes[class], magazine_rounds(class));
+        let bytes = rounds * slab_block_bytes(class);
+        if self.spare_bytes.load(Ordering::Relaxed) + bytes > store.thread_cache_bytes {
+            return false;
+        }
+        let next = state.spares.load(Ordering::Relaxed);
+        // SAFETY: [magazine-one-owner] the caller owns the magazine it gives.
+        unsafe { &*magazine }.set_next_spare(rounds, next);
+        state.spares.store(magazine, Ordering::Relaxed);
+        self.count_spares(class, |sum, one| sum + one);
+        true
+    }
+
+    fn count_spares(&self, class: usize, change: impl Fn(usize, usize) -> usize) {
+        let rounds = magazine_rounds(class);
+        let blocks = &self.classes[class].spare_blocks;
+        let now = change(blocks.load(Ordering::Relaxed) as usize, rounds);
+        blocks.store(now as u32, Ordering::Relaxed);
+        let bytes = self.spare_bytes.load(Ordering::Relaxed);
+        let now = change(bytes, rounds * slab_block_bytes(class));
+        self.spare_bytes.store(now, Ordering::Relaxed);
+    }
+
+    /// Returns the blocks of `class` cached here; any thread, a snapshot.
+    pub(crate) fn cached_blocks(&self, class: usize) -> usize {
+        let state = &self.classes[class];
+        self.bins[class].count()
+            + state.spare_blocks.load(Ordering::Relaxed) as usize
+            + usize::from(state.away_blocks.load(Ordering::Relaxed))
+    }
+
+    /// Forgets every block and magazine, all dead. Holder of the tenure only.
+    pub(crate) fn reset(&self) {
+        for (class, bin) in self.bins.iter().enumerate().take(SLAB_CLASSES) {
+            bin.clear(home_mask(class));
+            self.classes[class].reset();
+        }
+        self.spare_bytes.store(0, Ordering::Relaxed);
+        self.empties.store(ptr::null_mut(), Ordering::Relaxed);
+        self.empties_count.store(0, Ordering::Relaxed);
+    }
+
+    /// Calls `act` with class and block for every block cached here. Holder of the tenure only.
+    pub(crate) fn for_each_cached(&self, act: &mut impl FnMut(usize, usize)) {
+        for (class, state) in self.classes.iter().enumerate() {
+            self.bins[class].for_each_block(|block| act(class, block));
+            let mut spare = state.spares.load(Ordering::Relaxed);
+            while !spare.is_null() {
+                // SAFETY: [magazine-one-owner] the list holds full magazines of this thread heap.
+                let magazine = unsafe { &*spare };
+                magazine.blocks(magazine_rounds(class)).for_each(|block| act(class, block));
+                spare = magazine.next_spare(magazine_rounds(class));
+            }
+            let away = state.away.load(Ordering::Relaxed);
+            // SAFETY: [magazine-one-owner] null, or this thread heap's.
+            if let Some(magazine) = unsafe { away.as_ref() } {
+                let count = usize::from(state.away_blocks.load(Ordering::Relaxed));
+                (0..count).for_each(|index| act(class, magazine.round(index)));
+            }
+        }
+    }
+
+    /// Flushes all but a small warm rest, as the thread leaves. Holder of the tenure only.
+    pub(crate) fn cool(&self, store: &Store) {
+        self.flush(store, WARM_ROUNDS_KEPT);
+    }
+
+    /// Flushes everything. Holder of the tenure only.
+    pub(crate) fn drain(&self, store: &Store) {
+        self.flush(store, 0);
+        let mut empty = self.empties.swap(ptr::null_mut(), Ordering::Relaxed);
+        self.empties_count.store(0, Ordering::Relaxed);
+        while !empty.is_null() {
+            // SAFETY: [magazine-one-owner] the list holds empty magazines of this thread heap.
+            let next = unsafe { &*empty }.next_empty();
+            store.give_magazine(empty);
+            empty = next;
+        }
+    }
+
+    fn flush(&self, store: &Store, kept: usize) {
+        for class in 0..SLAB_CLASSES {
+            self.flush_away(store, class);
+            self.flush_spares(store, class);
+            self.flush_bin(store, class, kept);
+            if let Some(slab) = self.classes[class].take_slab() {
+                let settled = slab.leave();
+                store.follow_up(slab, settled);
+            }
+        }
+    }
+
+    /// Sends the blocks of `class` that wait in `away` home.
+    pub(crate) fn flush_away(&self, store: &Store, class: usize) {
+        let state = &self.classes[class];
+        let count = usize::from(state.away_blocks.swap(0, Ordering::Relaxed));
+        let magazine = state.away.swap(ptr::null_mut(), Ordering::Relaxed);
+        if magazine.is_null() {
+            return;
+        }
+        // SAFETY: [magazine-one-owner] the magazine was this thread heap's.
+        let rounds = unsafe { &*magazine };
+        give_group(store, class, (0..count).map(|index| rounds.round(index)));
+        self.give_empty(store, magazine);
+    }
+
+    fn flush_spares(&self, store: &Store, class: usize) {
+        while let Some(magazine) = self.pop_spare(class) {
+            // SAFETY: [magazine-one-owner] popped, so the caller's.
+            give_group(store, class, unsafe { &*magazine }.blocks(magazine_rounds(class)));
+            self.give_empty(store, magazine);
+        }
+    }
+
+    fn flush_bin(&self, store: &Store, class: usize, kept: usize) {
+        let bin = &self.bins[class];
+        let surplus = bin.count().saturating_sub(kept);
+        let blocks = (0..surplus).map(|_| crate::base::address(bin.pop()));
+        give_group(store, class, blocks);
+        if kept == 0 {
+            self.give_empty(store, bin.unload_empty());
+        }
+    }
+}
+
+impl ClassState {
+    /// Returns the slab refills come from.
+    pub(crate) fn slab(&self) -> Option<Slab> {
+        let base = self.slab.load(Ordering::Relaxed);
+        if base == 0 {
+            return None;
+        }
+        // SAFETY: [region-stays] the slab lies in a region of the heap.
+        let region = unsafe { RegionRef::of(base) };
+        Slab::at(region, (base - region.base()) / CHUNK_BYTES)
+    }
+
+    /// Makes `slab` the one refills come from.
+    pub(crate) fn set_slab(&self, slab: Option<Slab>) {
+        self.slab.store(slab.map_or(0, Slab::base), Ordering::Relaxed);
+        self.word.store(0, Ordering::Relaxed);
+    }
+
+    fn reset(&self) {
+        self.set_slab(None);
+        self.spares.store(ptr::null_mut(), Ordering::Relaxed);
+        self.away.store(ptr::null_mut(), Ordering::Relaxed);
+        self.spare_blocks.store(0, Ordering::Relaxed);
+        self.away_blocks.store(0, Ordering::Relaxed);
+        self.rounds.store(REFILL_ROUNDS_FIRST as u8, Ordering::Relaxed);
+    }
+
+    fn take_slab(&self) -> Option<Slab> {
+        let slab = self.slab();
+        self.set_slab(None);
+        slab
+    }
+}
+
+/// Returns which bits of a block of `class` must equal the home region's address.
+const fn home_mask(class: usize) -> usize {
+    if shares_lines(class) { !(REGION_BYTES - 1) } else { 0 }
+}
+
+const _: () = assert!(META_CLASS == SLAB_CLASSES, "the last bin is the one of size zero");

@@ -1,0 +1,116 @@
+//! Every tunable of the core, in one place.
+//!
+//! Three paragraphs: what may be set, what follows from it, and what must hold between the
+//! numbers. An assertion's message says what to change when it fails.
+//!
+//! *Concurrency*: constants only.
+//!
+//! *Neighbours*: stands on nothing; every other room reads it.
+
+// ---------------------------------------------------------------------------------------------
+// Settable
+
+/// Base-two logarithm of a chunk's bytes: 64 KiB, the largest OS page in use, so that a chunk can
+/// be purged on every system.
+pub(crate) const CHUNK_LOG2: u32 = 16;
+
+/// Chunks of a region: one bit each in a 64-bit word.
+pub(crate) const REGION_CHUNKS: usize = 64;
+
+/// Bytes of the smallest block, and the alignment every block has.
+pub(crate) const BLOCK_BYTES_MIN: usize = 16;
+
+/// Bytes of the largest slab block. Above it a whole run of chunks costs less than a bitmap.
+pub(crate) const SLAB_BLOCK_BYTES_MAX: usize = 32 * 1024;
+
+/// Chunks of the largest span (2 MiB). Above it a region would hold a single span.
+pub(crate) const SPAN_CHUNKS_MAX: usize = 32;
+
+/// Bytes of the largest mapping that has a size class; above it lengths are whole OS pages.
+pub(crate) const MAPPING_CLASS_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Bytes of the largest alignment served: 1 GiB. Beyond it every request is refused.
+pub(crate) const ALIGN_BYTES_MAX: usize = 1 << 30;
+
+/// Blocks a slab should have at least, so that one visit to it serves many requests.
+pub(crate) const SLAB_BLOCKS_LOW: usize = 16;
+
+/// Bytes of one magazine: a header word and [`MAGAZINE_ROUNDS_MAX`] rounds. A power of two, so
+/// that the low bits of a cursor tell that the magazine is full.
+pub(crate) const MAGAZINE_BYTES: usize = 512;
+
+/// Bytes of blocks one magazine may hold, for classes whose blocks are large.
+pub(crate) const MAGAZINE_LOAD_BYTES_MAX: usize = 64 * 1024;
+
+/// Rounds a first refill brings in; doubled while refills follow each other.
+pub(crate) const REFILL_ROUNDS_FIRST: usize = 8;
+
+/// Bytes of full spare magazines a thread keeps in one heap unless the builder says otherwise.
+/// Measured: below 1 MiB a burst of 1 024 blocks of 1 KiB visits the depot.
+pub(crate) const THREAD_CACHE_BYTES_DEFAULT: usize = 1024 * 1024;
+
+/// Empty magazines a thread keeps for itself.
+pub(crate) const EMPTY_MAGAZINES_KEPT: usize = 8;
+
+/// Full magazines the depot of one class holds.
+pub(crate) const DEPOT_MAGAZINES: usize = 4;
+
+/// Rounds a leaving thread leaves in its bins for its successor.
+pub(crate) const WARM_ROUNDS_KEPT: usize = 8;
+
+/// Heaps alive at once, slot 0 (never given out) included.
+pub(crate) const HEAP_SLOTS: usize = 65_536;
+
+/// Bytes of address space reserved at a time for regions: sixteen regions a system call.
+pub(crate) const RESERVE_REGIONS: usize = 16;
+
+/// Regions of dropped heaps kept with their contents, ready for the next heap.
+pub(crate) const WARM_REGIONS_MAX: usize = 32;
+
+/// Bytes resident in warm regions over the whole process.
+pub(crate) const WARM_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes of the longest heap name kept; longer names are cut.
+pub(crate) const NAME_BYTES_MAX: usize = 32;
+
+/// Bytes of one cache line, for keeping threads' blocks apart.
+pub(crate) const LINE_BYTES: usize = 64;
+
+// ---------------------------------------------------------------------------------------------
+// Derived
+
+/// Bytes of a chunk.
+pub(crate) const CHUNK_BYTES: usize = 1 << CHUNK_LOG2;
+
+/// Base-two logarithm of a region's bytes.
+pub(crate) const REGION_LOG2: u32 = CHUNK_LOG2 + REGION_CHUNKS.trailing_zeros();
+
+/// Bytes of a region, and its alignment.
+pub(crate) const REGION_BYTES: usize = 1 << REGION_LOG2;
+
+/// Rounds of a full magazine.
+pub(crate) const MAGAZINE_ROUNDS_MAX: usize = MAGAZINE_BYTES / size_of::<usize>() - 1;
+
+/// 64-bit words of the bitmap of one chunk cut into the smallest blocks.
+pub(crate) const BITMAP_WORDS_MAX: usize = CHUNK_BYTES / BLOCK_BYTES_MIN / 64;
+
+// ---------------------------------------------------------------------------------------------
+// Asserted
+
+const _: () = assert!(REGION_CHUNKS == 64, "a region's chunks are the bits of one u64");
+const _: () = assert!(
+    MAGAZINE_BYTES.is_power_of_two(),
+    "the full test masks the cursor: keep MAGAZINE_BYTES a power of two"
+);
+const _: () = assert!(
+    SPAN_CHUNKS_MAX <= REGION_CHUNKS / 2,
+    "a span of SPAN_CHUNKS_MAX must fit beside the header when aligned to its size"
+);
+const _: () = assert!(
+    HEAP_SLOTS <= 1 << 16,
+    "region map entries keep the slot in sixteen bits: widen them first"
+);
+const _: () = assert!(
+    SLAB_BLOCK_BYTES_MAX * SLAB_BLOCKS_LOW <= 8 * CHUNK_BYTES,
+    "the run length of a slab is kept in four bits of its control word"
+);

@@ -1,0 +1,43 @@
+//! Errors a caller can meet: small, `Copy`, without strings or allocation.
+//!
+//! The `Allocator` faces turn them into `AllocError` at the edge.
+//!
+//! *Concurrency*: plain values.
+//!
+//! *Neighbours*: stands on nothing.
+
+use core::fmt;
+
+/// Why a heap could not be made or grown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum HeapError {
+    /// The system granted no memory.
+    OutOfMemory {
+        /// Bytes asked of the system.
+        requested_bytes: usize,
+    },
+    /// All 65 535 heap slots are in use.
+    TooManyHeaps,
+    /// The alignment is above [`Heap::ALIGN_BYTES_MAX`](crate::Heap::ALIGN_BYTES_MAX).
+    AlignmentTooLarge {
+        /// Alignment asked for, in bytes.
+        requested_bytes: usize,
+    },
+}
+
+impl fmt::Display for HeapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            HeapError::OutOfMemory { requested_bytes } => {
+                write!(f, "the system granted no memory ({requested_bytes} bytes asked)")
+            }
+            HeapError::TooManyHeaps => f.write_str("65535 heaps are alive, the most there can be"),
+            HeapError::AlignmentTooLarge { requested_bytes } => {
+                write!(f, "alignment of {requested_bytes} bytes is above the largest served")
+            }
+        }
+    }
+}
+
+impl core::error::Error for HeapError {}

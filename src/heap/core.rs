@@ -1,0 +1,196 @@
+//! The core of a heap: everything about it but its handle, in its first region's header.
+//!
+//! *Invariants held here*: `[core-in-first-region]`, `[heap-id-unique]`.
+//!
+//! *Concurrency*: built by one thread and published by the handle; its parts are shared as each
+//! says.
+//!
+//! *Neighbours*: stands on `cache::Store`; the handle, binding and walks reach a heap through it.
+
+use core::ptr::NonNull;
+
+use super::builder::Options;
+use super::table;
+use crate::cache::{Look, Store, Tenure};
+use crate::config::{REGION_BYTES, THREAD_CACHE_BYTES_DEFAULT};
+use crate::error::HeapError;
+use crate::os::spin_wait;
+use crate::region::{RegionRef, Roster, acquire_region, release_region, unmap_block};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+
+/// What a heap is.
+#[derive(Debug)]
+pub(super) struct HeapCore {
+    /// Regions, summaries, depots, identity.
+    pub(super) store: Store,
+    /// Mappings handed out, by their addresses.
+    pub(super) mappings: Roster,
+    /// Bytes of those mappings. Relaxed; publishes nothing.
+    pub(super) mapped_bytes: AtomicUsize,
+    /// Handles of a shared heap. Release on leaving, Acquire by the last.
+    pub(super) handles: AtomicUsize,
+    /// Whether threads keep caches in this heap.
+    pub(super) has_thread_cache: bool,
+}
+
+/// The core of the heap in each slot, null when there is none. Written by the heap's maker
+/// (Release) and its dropper; read under a pin (Acquire).
+static CORES: [AtomicPtr<HeapCore>; crate::config::HEAP_SLOTS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; crate::config::HEAP_SLOTS];
+
+impl HeapCore {
+    /// Makes a heap: a slot, a first region, and the core in its header.
+    pub(super) fn create(options: &Options) -> Result<NonNull<HeapCore>, HeapError> {
+        let slot = table::take_slot().ok_or(HeapError::TooManyHeaps)?;
+        let Some(first) = acquire_region(slot, 0) else {
+            table::give_slot(slot);
+            return Err(HeapError::OutOfMemory { requested_bytes: REGION_BYTES });
+        };
+        let cache_bytes = options.thread_cache_bytes.unwrap_or(THREAD_CACHE_BYTES_DEFAULT);
+        let place = first.core_area::<HeapCore>();
+        let core = HeapCore {
+            store: Store::new(slot, table::heap_number(slot), options.name(), cache_bytes),
+            mappings: Roster::new(),
+            mapped_bytes: AtomicUsize::new(0),
+            handles: AtomicUsize::new(1),
+            has_thread_cache: options.has_thread_cache,
+        };
+        // SAFETY: the area is in the mapped header of a region this thread just acquired, it is
+        // aligned and large enough for a core.
+        unsafe { place.write(core) };
+        // SAFETY: just written; the region stays until the heap is dropped.
+        let core = unsafe { place.as_ref() };
+        // A fresh roster has place for one.
+        core.store.adopt_region(first, 0);
+        CORES[slot].store(place.as_ptr(), Ordering::Release);
+        Ok(place)
+    }
+
+    /// Calls `look` with the core of the heap in `slot`, pinned meanwhile; `None` if it is going.
+    pub(super) fn with_pinned<R>(slot: usize, look: impl FnOnce(&HeapCore) -> R) -> Option<R> {
+        let word = table::word(slot);
+        if !table::pin(word) {
+            return None;
+        }
+        let core = CORES[slot].load(Ordering::Acquire);
+        // SAFETY: [pin-excludes-drop] the pin keeps a core that is listed from going away.
+        let result = unsafe { core.as_ref() }.map(look);
+        table::unpin(word);
+        result
+    }
+
+    /// Makes every thread heap Busy, waiting for threads on their way out; calls `act`; lets go.
+    /// The caller holds the heap exclusively, so no bound thread is inside.
+    pub(super) fn with_all_held<R>(&self, act: impl FnOnce() -> R) -> R {
+        for thread_heap in self.store.thread_heaps() {
+            let mut round = 0;
+            while !thread_heap.change_tenure(Tenure::Idle, Tenure::Busy)
+                && !thread_heap.change_tenure(Tenure::Bound, Tenure::Busy)
+            {
+                spin_wait(&mut round);
+            }
+        }
+        let result = act();
+        for thread_heap in self.store.thread_heaps() {
+            let is_bound = !thread_heap.table.load(Ordering::Relaxed).is_null();
+            let tenure = if is_bound { Tenure::Bound } else { Tenure::Idle };
+            thread_heap.change_tenure(Tenure::Busy, tenure);
+        }
+        result
+    }
+
+    /// Empties every cache into the slabs. The caller holds the heap exclusively.
+    pub(super) fn quiesce(&self) {
+        self.with_all_held(|| {
+            for thread_heap in self.store.thread_heaps() {
+                thread_heap.drain(&self.store);
+            }
+        });
+        crate::cache::drain_depots(&self.store);
+    }
+
+    /// Calls `act` on every idle thread heap, Busy meanwhile.
+    pub(super) fn for_each_idle_thread_heap(&self, act: impl Fn(&crate::cache::ThreadHeap)) {
+        for thread_heap in self.store.thread_heaps() {
+            if thread_heap.change_tenure(Tenure::Idle, Tenure::Busy) {
+                act(thread_heap);
+                thread_heap.change_tenure(Tenure::Busy, Tenure::Idle);
+                // A search that saw it Busy may have cleared the mark.
+                self.store.idle.mark(thread_heap.region_index());
+            }
+        }
+    }
+
+    /// Takes an idle thread heap, Busy.
+    pub(super) fn take_idle(&self) -> Option<&crate::cache::ThreadHeap> {
+        self.store.idle.search(self.store.regions.end(), |index| {
+            let found = self.store.region(index).and_then(|region| {
+                let is_own = region.lessee() == crate::cache::ThreadHeap::mark_of(region);
+                // SAFETY: [thread-heap-in-lease] such a region has an initialised thread heap.
+                is_own.then(|| unsafe { region.thread_area::<crate::cache::ThreadHeap>().as_ref() })
+            });
+            match found {
+                Some(idle) if idle.change_tenure(Tenure::Idle, Tenure::Busy) => Look::Found(idle),
+                _ => Look::Nothing,
+            }
+        })
+    }
+
+    /// Ends the heap: nobody may reach it any more, its memory goes to the next.
+    ///
+    /// # Safety
+    /// 1. The caller owns the heap's last handle, and uses the core no more.
+    pub(super) unsafe fn destroy(core: NonNull<HeapCore>) {
+        // SAFETY: the caller's handle is the last, so the core is still there.
+        let this = unsafe { core.as_ref() };
+        let slot = this.store.slot;
+        this.withdraw();
+        for base in this.mappings.iter() {
+            if let Some(block) = NonNull::new(crate::base::at_address(base)) {
+                // SAFETY: the roster lists mappings of this heap; nobody uses them any more.
+                unsafe { unmap_block(block) };
+            }
+        }
+        // SAFETY: nobody else is in the heap.
+        unsafe { this.mappings.dismantle() };
+        // SAFETY: this thread is alone with the heap and the regions hold nothing in use but the
+        // core itself, which is read no more after the first region is released.
+        unsafe { this.release_regions() };
+        table::give_slot(slot);
+    }
+
+    /// Makes sure that no thread reaches the heap again: closes the slot, waits for threads on
+    /// their way out, clears the slot in the tables of bound threads.
+    pub(super) fn withdraw(&self) {
+        let slot = self.store.slot;
+        let mut round = 0;
+        table::close(table::word(slot), || spin_wait(&mut round));
+        CORES[slot].store(core::ptr::null_mut(), Ordering::Release);
+        for thread_heap in self.store.thread_heaps() {
+            super::thread::forget(thread_heap, slot);
+        }
+    }
+
+    /// Hands every region to the process's cache, the first one last.
+    ///
+    /// # Safety
+    /// 1. The heap was withdrawn and its blocks are dead; the core is not used afterwards.
+    unsafe fn release_regions(&self) {
+        let first = crate::base::align_down(crate::base::address(&raw const *self), REGION_BYTES);
+        for region in self.store.all_regions().filter(|region| region.base() != first) {
+            // SAFETY: (1) of this function's contract.
+            unsafe { release_region(region) };
+        }
+        // SAFETY: nobody else uses the roster.
+        unsafe { self.store.regions.dismantle() };
+        // SAFETY: [core-in-first-region] the core's own region is mapped.
+        let region = unsafe { RegionRef::at(first) };
+        // SAFETY: (1) of this function's contract; `self` is not touched after this.
+        unsafe { release_region(region) };
+    }
+}
+
+/// Returns the slots that have a heap.
+pub(super) fn live_slots() -> impl Iterator<Item = usize> {
+    table::used_slots().filter(|&slot| !CORES[slot].load(Ordering::Relaxed).is_null())
+}

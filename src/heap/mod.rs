@@ -1,0 +1,65 @@
+//! The heap as its users see it: handles, allocation, resizing, lifetimes, statistics.
+//!
+//! ```text
+//! allocate ─ pop of the bin                                  (heap.rs, inlined)
+//!   └─ allocate_slow ─ bind ─ refill                         (slow.rs → cache)
+//!                    ├─ take_block, the direct path
+//!                    └─ span, mapping                        (large.rs)
+//! deallocate ─ push on the bin                               (heap.rs, inlined)
+//!   └─ deallocate_slow ─ bind ─ exchange, free_stray         (slow.rs → cache)
+//!                      ├─ give_block, the direct path
+//!                      └─ span, mapping                      (large.rs)
+//! ```
+//!
+//! *Neighbours*: stands on `cache`, `slab` and `region`; adapters and users call it.
+
+mod table;
+
+#[cfg(not(loom))]
+mod builder;
+#[cfg(not(loom))]
+mod collections;
+#[cfg(not(loom))]
+mod containers;
+#[cfg(not(loom))]
+mod core;
+#[cfg(not(loom))]
+mod ends;
+#[cfg(not(loom))]
+mod faces;
+#[cfg(not(loom))]
+mod handle;
+#[cfg(not(loom))]
+mod large;
+#[cfg(not(loom))]
+mod resize;
+#[cfg(not(loom))]
+mod shared;
+#[cfg(not(loom))]
+mod slow;
+#[cfg(not(loom))]
+mod stats;
+#[cfg(not(loom))]
+mod thread;
+#[cfg(not(loom))]
+mod trim;
+#[cfg(not(loom))]
+mod verify;
+#[cfg(not(loom))]
+mod walk;
+
+#[cfg(not(loom))]
+pub use self::{
+    builder::HeapBuilder,
+    collections::*,
+    ends::{LeakReport, LeakedClass},
+    handle::{Heap, HeapId},
+    shared::SharedHeap,
+    stats::{ClassStats, HeapStats, HeapSummary, heaps},
+    trim::trim_all,
+    verify::Violation,
+    walk::{Block, heap_of},
+};
+
+#[cfg(all(loom, test))]
+mod models;

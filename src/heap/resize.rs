@@ -1,0 +1,93 @@
+//! Growing and shrinking: in place within the block, else by moving.
+//!
+//! A block has room up to its class; only the bytes the caller had are its contents, the slack
+//! behind them is never taken for data (`[slack-is-no-content]`).
+//!
+//! *Invariants held here*: `[slack-is-no-content]`.
+//!
+//! *Concurrency*: as allocate and free.
+//!
+//! *Neighbours*: stands on `handle`; the `Allocator` faces call it.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use super::{Heap, large};
+use crate::base::{Tier, address, class_of, is_aligned, slab_block_bytes};
+use crate::config::CHUNK_BYTES;
+
+/// Whether the bytes behind the caller's must read as zero.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Tail {
+    /// They may hold anything.
+    Any,
+    /// They are zero, to the end of the block.
+    Zeroed,
+}
+
+/// Returns the usable bytes of a block allocated with `layout`.
+pub(super) fn block_bytes(layout: Layout) -> usize {
+    match class_of(layout.size(), layout.align()) {
+        Tier::Zero => 0,
+        Tier::Slab(class) => slab_block_bytes(class),
+        Tier::Span { chunks } => chunks * CHUNK_BYTES,
+        Tier::Mapping { bytes } => large::mapping_block_bytes(bytes),
+    }
+}
+
+impl Heap {
+    /// Allocates a block whose bytes are all zero; `None` when there is no memory.
+    pub(super) fn allocate_zeroed_block(&self, layout: Layout) -> Option<NonNull<u8>> {
+        let block = NonNull::new(self.allocate_block(layout))?;
+        let is_fresh = matches!(class_of(layout.size(), layout.align()), Tier::Mapping { .. });
+        if !is_fresh {
+            // SAFETY: the block has `block_bytes` bytes and is the caller's alone.
+            unsafe { block.write_bytes(0, block_bytes(layout)) };
+        }
+        Some(block)
+    }
+
+    /// Makes a block fit `to`; `None` when there is no memory, the block being as it was.
+    ///
+    /// # Safety
+    /// 1. `block` is a live block of this heap that fits `from`.
+    pub(super) unsafe fn resize_block(
+        &self,
+        block: NonNull<u8>,
+        from: Layout,
+        to: Layout,
+        tail: Tail,
+    ) -> Option<NonNull<u8>> {
+        let kept_bytes = from.size().min(to.size());
+        let has_same_class =
+            class_of(from.size(), from.align()) == class_of(to.size(), to.align());
+        if has_same_class && from.size() != 0 && is_aligned(address(block.as_ptr()), to.align()) {
+            if tail == Tail::Zeroed {
+                // SAFETY: the block has `block_bytes` bytes, at least `kept_bytes`.
+                unsafe { zero_from(block, kept_bytes, block_bytes(to)) };
+            }
+            return Some(block);
+        }
+        let moved = NonNull::new(self.allocate_block(to))?;
+        // SAFETY: both blocks have at least `kept_bytes` bytes, and a fresh block overlaps none.
+        unsafe { moved.copy_from_nonoverlapping(block, kept_bytes) };
+        if tail == Tail::Zeroed {
+            // SAFETY: the fresh block has `block_bytes` bytes.
+            unsafe { zero_from(moved, kept_bytes, block_bytes(to)) };
+        }
+        // SAFETY: (1) and (2) by this function's contract.
+        unsafe { self.deallocate_block(block, from) };
+        Some(moved)
+    }
+}
+
+/// Clears a block from `from_bytes` to its end.
+///
+/// # Safety
+/// 1. The block has `block_bytes` bytes, at least `from_bytes`.
+unsafe fn zero_from(block: NonNull<u8>, from_bytes: usize, block_bytes: usize) {
+    // SAFETY: the start is inside the block or at its end.
+    let start = unsafe { block.add(from_bytes) };
+    // SAFETY: the rest of the block follows.
+    unsafe { start.write_bytes(0, block_bytes - from_bytes) };
+}

@@ -1,0 +1,97 @@
+//! The cold side of allocate and free: binding, refilling, exchanging, and the direct path.
+//!
+//! *Concurrency*: any thread; nothing here waits for another thread.
+//!
+//! *Neighbours*: stands on `cache` and `thread`; called by the fast paths in `handle`.
+
+use core::ptr::{self, NonNull};
+
+use super::core::HeapCore;
+use super::{Heap, large, thread};
+use crate::base::{Tier, address, at_address, class_of, slab_block_bytes};
+use crate::cache::{ThreadHeap, exchange, free_stray, give_block, refill, report, take_block};
+use crate::os::{FaultKind, FaultSite, fault};
+use crate::sync::Ordering;
+
+impl Heap {
+    /// Allocates when the bin is empty or the layout is not a fast one.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allocate_slow(&self, size: usize, align: usize) -> *mut u8 {
+        let tier = class_of(size, align);
+        if tier == Tier::Zero {
+            return at_address(align);
+        }
+        let Ok(core) = self.bound_core() else { return ptr::null_mut() };
+        let block = match tier {
+            Tier::Slab(class) => allocate_slab(core, class),
+            Tier::Span { chunks } => large::allocate_span(core, chunks, align),
+            Tier::Mapping { bytes } => large::allocate_mapping(core, bytes, align),
+            Tier::Zero => ptr::null_mut(),
+        };
+        if block.is_null() {
+            core.store.denied_by_system.fetch_add(1, Ordering::Relaxed);
+        }
+        block
+    }
+
+    /// Frees when the bin is full, the block is a stranger, or the layout is not a fast one.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn deallocate_slow(&self, block: NonNull<u8>, size: usize, align: usize) {
+        let tier = class_of(size, align);
+        if tier == Tier::Zero {
+            return;
+        }
+        let block = address(block.as_ptr());
+        let Some(core) = self.core() else { foreign_to_unused(self.name(), block) };
+        match tier {
+            Tier::Slab(class) => free_slab(core, class, block),
+            Tier::Span { chunks } => large::free_span(core, block, chunks),
+            Tier::Mapping { bytes } => large::free_mapping(core, block, bytes),
+            Tier::Zero => {}
+        }
+    }
+}
+
+/// Returns the calling thread's thread heap, binding it first if need be; `None` for the direct
+/// path.
+pub(super) fn thread_heap(core: &HeapCore) -> Option<&ThreadHeap> {
+    if !core.has_thread_cache {
+        return None;
+    }
+    thread::bound(core.store.slot).or_else(|| thread::bind(core))
+}
+
+fn allocate_slab(core: &HeapCore, class: usize) -> *mut u8 {
+    let Some(thread_heap) = thread_heap(core) else { return take_block(&core.store, class) };
+    let block = thread_heap.bins[class].pop();
+    if !block.is_null() {
+        return block;
+    }
+    let block = refill(&core.store, thread_heap, class);
+    // Without memory for a magazine there may still be a block.
+    if block.is_null() { take_block(&core.store, class) } else { block }
+}
+
+fn free_slab(core: &HeapCore, class: usize, block: usize) {
+    let store = &core.store;
+    let Some(thread_heap) = thread_heap(core) else { return give_block(store, block, class) };
+    let bin = &thread_heap.bins[class];
+    if !bin.is_home(at_address(block), thread_heap.home.load(Ordering::Relaxed)) {
+        return free_stray(store, thread_heap, class, block);
+    }
+    if address(bin.top()) == block {
+        report(store, FaultKind::DoubleFree, block, slab_block_bytes(class), 0);
+    }
+    if bin.is_full() {
+        return exchange(store, thread_heap, class, block);
+    }
+    bin.push(at_address(block));
+}
+
+#[cold]
+fn foreign_to_unused(name: &str, block: usize) -> ! {
+    let site = FaultSite { name, address: block, ..FaultSite::default() };
+    fault(FaultKind::ForeignBlock, site)
+}

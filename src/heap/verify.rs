@@ -1,0 +1,204 @@
+//! Verify: walking every structure of a heap and asserting every invariant that can be seen.
+//!
+//! Cached blocks are marked as free in the bitmaps for the duration of the walk: a block that is
+//! free already, or marked twice, is in two places at once.
+//!
+//! *Concurrency*: needs the heap exclusively; every thread heap is held meanwhile.
+//!
+//! *Neighbours*: stands on `core`, `slab` and `cache`; the model tests call it after each step.
+
+use core::fmt;
+
+use super::Heap;
+use super::core::HeapCore;
+use crate::base::{PARTIAL_CLASSES, run_mask, slab_blocks};
+use crate::cache::Store;
+use crate::config::REGION_CHUNKS;
+use crate::region::{EntryKind, RegionRef, lookup};
+use crate::slab::{Control, Slab, State};
+use crate::sync::Ordering;
+
+/// An invariant that does not hold, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Violation {
+    /// Id of the invariant, as in the guide's list.
+    pub invariant: &'static str,
+    /// Address of the block, slab or region concerned.
+    pub address: usize,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant [{}] does not hold at {:#x}", self.invariant, self.address)
+    }
+}
+
+impl core::error::Error for Violation {}
+
+impl Heap {
+    /// Checks every structure of the heap.
+    ///
+    /// # Errors
+    /// The first [`Violation`] found: a bug in polyheap, or memory overwritten by its user.
+    ///
+    /// # Cost
+    /// O(slabs + cached blocks). For tests and diagnosis.
+    ///
+    /// # Examples
+    /// ```
+    /// let mut heap = polyheap::Heap::new();
+    /// drop(heap.vec_from([1, 2, 3]));
+    /// assert_eq!(heap.verify(), Ok(()));
+    /// ```
+    pub fn verify(&mut self) -> Result<(), Violation> {
+        let Some(core) = self.core() else { return Ok(()) };
+        core.with_all_held(|| verify_held(core))
+    }
+}
+
+fn verify_held(core: &HeapCore) -> Result<(), Violation> {
+    for region in core.store.all_regions() {
+        verify_region(&core.store, region)?;
+    }
+    verify_takers(core)?;
+    for base in core.mappings.iter() {
+        let entry = lookup(base);
+        let is_own = entry.kind() == EntryKind::Mapping && entry.slot() == core.store.slot;
+        hold(is_own, "mapping-one-block", base)?;
+    }
+    verify_caches(core)
+}
+
+fn verify_region(store: &Store, region: RegionRef) -> Result<(), Violation> {
+    let base = region.base();
+    hold(lookup(base).is_region_of(store.slot), "map-total", base)?;
+    let is_listed = store.region(region.index()) == Some(region);
+    hold(is_listed, "roster-places-stay", base)?;
+    verify_chunks(region)?;
+    let mut published = [0u64; PARTIAL_CLASSES];
+    for slab in Slab::all_of(region) {
+        verify_slab(slab)?;
+        if slab.control().state() == State::Partial {
+            published[slab.class()] |= slab.words().bit;
+        }
+    }
+    for (class, published) in published.iter().enumerate() {
+        let bits = region.partial[class].load(Ordering::Relaxed);
+        hold(bits == *published, "partial-bit-published", base)?;
+        let is_marked = bits == 0 || store.partial[class].is_marked(region.index());
+        hold(is_marked, "summary-never-misses", base)?;
+    }
+    let is_marked = region.free_chunks() == 0 || store.roomy.is_marked(region.index());
+    hold(is_marked, "summary-never-misses", base)
+}
+
+/// Checks that runs do not overlap and that free chunks are in none.
+fn verify_chunks(region: RegionRef) -> Result<(), Violation> {
+    let free = region.free_chunks();
+    let mut chunk = 1;
+    while chunk < REGION_CHUNKS {
+        let control = Control(region.controls[chunk].load(Ordering::Relaxed));
+        let at = region.chunk_base(chunk);
+        let run = match control.state() {
+            State::Free => {
+                hold(free >> chunk & 1 == 1, "chunk-one-owner", at)?;
+                1
+            }
+            State::Tail => return broken("chunk-one-owner", at),
+            _ => control.run(),
+        };
+        if control.state() != State::Free {
+            hold(free & run_mask(chunk, run) == 0, "chunk-one-owner", at)?;
+            for distance in 1..run {
+                let tail = Control(region.controls[chunk + distance].load(Ordering::Relaxed));
+                let is_tail = tail.state() == State::Tail && tail.live() == distance;
+                hold(is_tail, "chunk-one-owner", at)?;
+            }
+        }
+        chunk += run;
+    }
+    Ok(())
+}
+
+fn verify_slab(slab: Slab) -> Result<(), Violation> {
+    let capacity = slab_blocks(slab.class());
+    let mut free = 0;
+    for (number, word) in slab.words().bits.iter().enumerate() {
+        let bits = word.load(Ordering::Relaxed);
+        let within = run_mask(0, (capacity - number * 64).min(64));
+        hold(bits & !within == 0, "slab-one-class", slab.base())?;
+        free += bits.count_ones() as usize;
+    }
+    hold(free + slab.control().live() == capacity, "live-covers-bits", slab.base())?;
+    let is_full = slab.control().state() == State::Full;
+    hold(!is_full || free == 0, "live-covers-bits", slab.base())
+}
+
+/// Checks that every Active slab has one taker among the thread heaps.
+fn verify_takers(core: &HeapCore) -> Result<(), Violation> {
+    for region in core.store.all_regions() {
+        for slab in Slab::all_of(region).filter(|slab| slab.control().state() == State::Active) {
+            let is_taken = |heap: &&crate::cache::ThreadHeap| {
+                heap.class(slab.class()).slab() == Some(slab)
+            };
+            let takers = core.store.thread_heaps().filter(is_taken).count();
+            hold(takers == 1, "slab-one-taker", slab.base())?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that cached blocks are taken, of their bin's class, and cached once.
+fn verify_caches(core: &HeapCore) -> Result<(), Violation> {
+    let mut marked = 0;
+    let mut result = Ok(());
+    for_each_cached(core, |class, block| {
+        if result.is_ok() {
+            result = mark(&core.store, class, block);
+            marked += usize::from(result.is_ok());
+        }
+    });
+    for_each_cached(core, |class, block| {
+        if marked != 0 {
+            marked -= 1;
+            unmark(&core.store, class, block);
+        }
+    });
+    result
+}
+
+fn for_each_cached(core: &HeapCore, mut act: impl FnMut(usize, usize)) {
+    for thread_heap in core.store.thread_heaps() {
+        thread_heap.for_each_cached(&mut act);
+    }
+    core.store.for_each_stored(&mut act);
+}
+
+fn mark(store: &Store, class: usize, block: usize) -> Result<(), Violation> {
+    let (slab, index) = locate(store, class, block)?;
+    let was_free = slab.words().give(index / 64, 1 << (index % 64)) != 0;
+    hold(!was_free, "magazine-one-owner", block)
+}
+
+fn unmark(store: &Store, class: usize, block: usize) {
+    if let Ok((slab, index)) = locate(store, class, block) {
+        slab.words().bits[index / 64].fetch_and(!(1 << (index % 64)), Ordering::Relaxed);
+    }
+}
+
+fn locate(store: &Store, class: usize, block: usize) -> Result<(Slab, usize), Violation> {
+    hold(lookup(block).is_region_of(store.slot), "flush-checks-all", block)?;
+    // SAFETY: the map says that a region of this heap lies there.
+    let region = unsafe { RegionRef::of(block) };
+    let found = Slab::locate(region, block, class);
+    found.map_err(|_| Violation { invariant: "slab-one-class", address: block })
+}
+
+fn hold(condition: bool, invariant: &'static str, address: usize) -> Result<(), Violation> {
+    if condition { Ok(()) } else { broken(invariant, address) }
+}
+
+fn broken(invariant: &'static str, address: usize) -> Result<(), Violation> {
+    Err(Violation { invariant, address })
+}

@@ -1,0 +1,39 @@
+//! The system contract: mapping memory, a hook for thread exit, and the report of faults.
+//!
+//! One file per system implements the contract; `report` turns a caller's bug into one line on
+//! standard error and an abort. Nothing here allocates, and every freeing call keeps `errno`.
+//!
+//! *Neighbours*: stands on `libc`; the region room maps through it, every room reports through it.
+
+mod report;
+mod unix;
+
+pub use report::{Fault, FaultHandler, FaultKind, set_fault_handler};
+pub(crate) use report::{FaultSite, fault};
+pub(crate) use unix::{
+    arm_exit_hook, map_aligned, os_page_bytes, purge, spin_wait, unmap,
+};
+
+/// Stops the process when a condition of ours does not hold, naming the invariant.
+///
+/// Never unwinds and never allocates: inside an allocator a panic would come back in by the
+/// front door.
+macro_rules! check {
+    ($condition:expr, $invariant:literal) => {
+        if !$condition {
+            $crate::os::broken_invariant($invariant);
+        }
+    };
+}
+
+/// [`check!`] in debug builds and tests, nothing otherwise.
+macro_rules! debug_check {
+    ($condition:expr, $invariant:literal) => {
+        if cfg!(debug_assertions) {
+            $crate::os::check!($condition, $invariant);
+        }
+    };
+}
+
+pub(crate) use report::broken_invariant;
+pub(crate) use {check, debug_check};

@@ -1,0 +1,179 @@
+//! The system contract on Linux and other Unix systems.
+//!
+//! Mappings are private and anonymous and count against nothing until touched
+//! (`MAP_NORESERVE`). Alignment above an OS page is had by mapping more and cutting off both ends.
+//!
+//! *Concurrency*: every function may be called from any thread. None takes a lock of ours.
+//!
+//! *Neighbours*: stands on `libc`; called by the region room and by thread binding.
+
+use core::ffi::c_void;
+use core::ptr::{self, NonNull};
+
+use crate::base::{address, align_up};
+use crate::sync::{AtomicUsize, Ordering};
+
+/// What runs when a thread that armed it ends; receives the argument given then.
+pub(super) type ExitHook = unsafe extern "C" fn(*mut c_void);
+
+/// Returns the bytes of an OS page of the running system.
+pub(crate) fn os_page_bytes() -> usize {
+    // Written once with the same value by whoever comes first; publishes nothing else.
+    static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
+    let known = PAGE_BYTES.load(Ordering::Relaxed);
+    if known != 0 {
+        return known;
+    }
+    // SAFETY: sysconf has no preconditions.
+    let asked = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    let bytes = usize::try_from(asked).unwrap_or(4096);
+    PAGE_BYTES.store(bytes, Ordering::Relaxed);
+    bytes
+}
+
+/// Maps `bytes` (whole OS pages) of zeroed memory at a multiple of `align`, a power of two.
+///
+/// Returns `None` when the system refuses. May call the OS up to three times.
+pub(crate) fn map_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
+    let page = os_page_bytes();
+    if align <= page {
+        return map(bytes);
+    }
+    let wide_bytes = bytes.checked_add(align - page)?;
+    let wide = map(wide_bytes)?;
+    let start = address(wide.as_ptr());
+    let head_bytes = align_up(start, align)? - start;
+    let tail_bytes = wide_bytes - head_bytes - bytes;
+    // SAFETY: `head_bytes` is below `wide_bytes`, so the result lies in the mapping.
+    let base = unsafe { wide.add(head_bytes) };
+    if head_bytes != 0 {
+        // SAFETY: the head is a whole-page part of the mapping just made and nobody uses it.
+        unsafe { unmap(wide, head_bytes) };
+    }
+    if tail_bytes != 0 {
+        // SAFETY: `bytes` is within the mapping after the head.
+        let tail = unsafe { base.add(bytes) };
+        // SAFETY: the tail is a whole-page part of the mapping just made and nobody uses it.
+        unsafe { unmap(tail, tail_bytes) };
+    }
+    Some(base)
+}
+
+/// Maps `bytes` of zeroed memory anywhere.
+fn map(bytes: usize) -> Option<NonNull<u8>> {
+    // SAFETY: an anonymous mapping without MAP_FIXED replaces nothing.
+    let base = unsafe {
+        libc::mmap(
+            ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED { None } else { NonNull::new(base.cast()) }
+}
+
+/// Gives the address range back to the system; returns whether the system took it. When it did
+/// not, the contents are dropped instead and the range stays the caller's.
+///
+/// # Safety
+/// 1. `[base, base + bytes)` is whole OS pages of mappings made by [`map_aligned`].
+/// 2. Nobody uses the range any more.
+pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) -> bool {
+    let _keep = KeepErrno::new();
+    // SAFETY: (1) and (2) of this function's contract.
+    let taken = unsafe { libc::munmap(base.as_ptr().cast(), bytes) } == 0;
+    if !taken {
+        // SAFETY: the range is still mapped and unused, by the same contract.
+        unsafe { purge(base, bytes) };
+    }
+    taken
+}
+
+/// Drops the contents of the range, which reads as zero afterwards; returns whether the system
+/// did so. The range stays mapped.
+///
+/// # Safety
+/// 1. `[base, base + bytes)` is whole OS pages of mappings made by [`map_aligned`].
+/// 2. Nobody needs the contents.
+pub(crate) unsafe fn purge(base: NonNull<u8>, bytes: usize) -> bool {
+    let _keep = KeepErrno::new();
+    // SAFETY: (1) and (2) of this function's contract.
+    unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_DONTNEED) == 0 }
+}
+
+/// Lets another thread run; called in the few waits there are, after some spinning.
+pub(crate) fn spin_wait(round: &mut u32) {
+    *round += 1;
+    if *round < 32 {
+        core::hint::spin_loop();
+    } else {
+        // SAFETY: sched_yield has no preconditions.
+        unsafe { libc::sched_yield() };
+    }
+}
+
+/// Arranges for `hook(argument)` to run when the calling thread ends; returns whether the system
+/// agreed. One key serves the whole process, whatever the number of heaps and threads.
+///
+/// May allocate inside the C library on its first call in a thread, so the caller's own state
+/// must allow an allocation to come in meanwhile.
+pub(crate) fn arm_exit_hook(hook: ExitHook, argument: NonNull<u8>) -> bool {
+    let Some(key) = exit_key(hook) else { return false };
+    // SAFETY: the key was made by pthread_key_create and is never deleted.
+    unsafe { libc::pthread_setspecific(key, argument.as_ptr().cast()) == 0 }
+}
+
+/// Returns the process's exit key, making it on the first call.
+fn exit_key(hook: ExitHook) -> Option<libc::pthread_key_t> {
+    // The key plus one; 0 until made. Written once by the winner of the exchange.
+    static KEY: AtomicUsize = AtomicUsize::new(0);
+    let known = KEY.load(Ordering::Relaxed);
+    if known != 0 {
+        return Some((known - 1) as libc::pthread_key_t);
+    }
+    let mut made: libc::pthread_key_t = 0;
+    // SAFETY: `made` is valid for a write and `hook` is a function.
+    if unsafe { libc::pthread_key_create(&raw mut made, Some(hook)) } != 0 {
+        return None;
+    }
+    match KEY.compare_exchange(0, made as usize + 1, Ordering::Relaxed, Ordering::Relaxed) {
+        Ok(_) => Some(made),
+        Err(winner) => {
+            // SAFETY: this thread just made the key and no thread has set it.
+            unsafe { libc::pthread_key_delete(made) };
+            Some((winner - 1) as libc::pthread_key_t)
+        }
+    }
+}
+
+/// Restores `errno` when dropped: a free must not disturb the caller's error.
+struct KeepErrno(i32);
+
+impl KeepErrno {
+    fn new() -> KeepErrno {
+        // SAFETY: the C library returns a pointer to this thread's errno.
+        KeepErrno(unsafe { *errno_place() })
+    }
+}
+
+impl Drop for KeepErrno {
+    fn drop(&mut self) {
+        // SAFETY: as in `new`; the place is this thread's own.
+        unsafe { *errno_place() = self.0 };
+    }
+}
+
+#[cfg(any(target_os = "linux", target_os = "emscripten"))]
+fn errno_place() -> *mut i32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::__errno_location() }
+}
+
+#[cfg(any(target_os = "macos", target_os = "ios", target_os = "freebsd"))]
+fn errno_place() -> *mut i32 {
+    // SAFETY: no preconditions.
+    unsafe { libc::__error() }
+}

@@ -1,0 +1,50 @@
+//! Claims on the free word of a region: a set bit is a chunk that anyone may take.
+//!
+//! A single exchange takes a run, so two claimers never own the same chunk (`[chunk-one-owner]`);
+//! one `fetch_or` gives it back.
+//!
+//! *Invariants held here*: `[chunk-one-owner]`.
+//!
+//! *Concurrency*: any thread, lock-free. The Release of a give pairs with the Acquire of the claim
+//! that takes the chunks next and publishes that their last owner is done with them.
+//!
+//! *Neighbours*: stands on `base`; the region header holds the word.
+
+use crate::base::{find_run, run_mask};
+use crate::sync::{AtomicU64, Ordering};
+
+/// Takes a run of `count` chunks that starts at a multiple of `step`; returns its first chunk.
+pub(crate) fn claim_run(free: &AtomicU64, count: usize, step: usize) -> Option<usize> {
+    let mut word = free.load(Ordering::Relaxed);
+    loop {
+        let first = find_run(word, count, step)?;
+        let rest = word & !run_mask(first, count);
+        // Acquire: the chunks' last owner wrote its last before it gave them back.
+        match free.compare_exchange_weak(word, rest, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => return Some(first),
+            Err(now) => word = now,
+        }
+    }
+}
+
+/// Takes the run of `count` chunks at `first` if all of them are free; returns whether it did.
+pub(crate) fn claim_run_at(free: &AtomicU64, first: usize, count: usize) -> bool {
+    let mask = run_mask(first, count);
+    let mut word = free.load(Ordering::Relaxed);
+    while word & mask == mask {
+        // Acquire: as in `claim_run`.
+        match free.compare_exchange_weak(word, word & !mask, Ordering::Acquire, Ordering::Relaxed)
+        {
+            Ok(_) => return true,
+            Err(now) => word = now,
+        }
+    }
+    false
+}
+
+/// Gives back a run of chunks the caller owns; returns whether none of them was free before.
+pub(crate) fn give_run(free: &AtomicU64, first: usize, count: usize) -> bool {
+    let mask = run_mask(first, count);
+    // Release: pairs with the Acquire in `claim_run`.
+    free.fetch_or(mask, Ordering::Release) & mask == 0
+}

@@ -1,0 +1,292 @@
+//! The header of a region, in its first chunk.
+//!
+//! The head (free chunks, partial sets, a control word a chunk) is a Rust struct at the region's
+//! start. Behind it lie areas whose contents belong to rooms above: one thread heap, the heap's
+//! core (used in the first region of a heap only), magazines, and a bitmap a chunk. A fresh
+//! region is all zeros, and `initialise` makes a used one equal to it but for `reached`.
+//!
+//! *Invariants held here*: `[region-stays]`, `[chunk-one-owner]`.
+//!
+//! *Concurrency*: all fields are atomics, each with its own note. A region stays mapped while its
+//! heap lives, so a stale look is harmless.
+//!
+//! *Neighbours*: stands on `base` and `chunks`; slab interprets the control words.
+
+use core::ops::Deref;
+use core::ptr::NonNull;
+
+use super::chunks::{claim_run, claim_run_at, give_run};
+use crate::base::{PARTIAL_CLASSES, address, align_down, at_address};
+use crate::config::{
+    BITMAP_WORDS_MAX, CHUNK_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
+};
+use crate::os::debug_check;
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+/// Bytes of one step of `reached`; a divisor of every OS page in use.
+const REACH_BYTES: usize = 4096;
+const REACH_STEPS: usize = CHUNK_BYTES / REACH_BYTES;
+
+const HEAD_BYTES: usize = 1024;
+/// Bytes of the area for the lessee's thread heap.
+pub(crate) const THREAD_AREA_BYTES: usize = 2816;
+/// Bytes of the area for the heap's core.
+pub(crate) const CORE_AREA_BYTES: usize = 2304;
+
+const THREAD_AREA: usize = HEAD_BYTES;
+const CORE_AREA: usize = THREAD_AREA + THREAD_AREA_BYTES;
+const FIRST_MAGAZINE: usize = CORE_AREA + CORE_AREA_BYTES;
+const BITMAPS: usize = FIRST_MAGAZINE + MAGAZINE_BYTES;
+const BITMAP_BYTES: usize = BITMAP_WORDS_MAX * 8;
+const MORE_MAGAZINES: usize = BITMAPS + (REGION_CHUNKS - 1) * BITMAP_BYTES;
+const MAGAZINES: usize = 1 + (CHUNK_BYTES - MORE_MAGAZINES) / MAGAZINE_BYTES;
+
+const _: () = assert!(size_of::<Region>() <= HEAD_BYTES, "raise HEAD_BYTES");
+const _: () = assert!(
+    FIRST_MAGAZINE.is_multiple_of(MAGAZINE_BYTES) && MORE_MAGAZINES.is_multiple_of(MAGAZINE_BYTES),
+    "magazines are aligned to their size: adjust the areas before them"
+);
+const _: () = assert!(MAGAZINES <= 64, "the header's magazines are the bits of one u64");
+
+/// The head of a region.
+#[repr(C)]
+#[derive(Debug)]
+pub(crate) struct Region {
+    /// Chunks free to take. Claimed and given by any thread of the heap, see `chunks`.
+    free: AtomicU64,
+    /// Header magazines free to take; same protocol as `free`.
+    magazines: AtomicU64,
+    /// Number of the region in its heap's roster. Written before the region is published.
+    index: AtomicU32,
+    /// Thread heap that prefers this region: its number plus one, 0 for none. Written by an
+    /// exchange when leased; read as a hint only.
+    lessee: AtomicU32,
+    /// Slabs with room, a word a class: bit = first chunk. The slab protocol's claims.
+    pub(crate) partial: [AtomicU64; PARTIAL_CLASSES],
+    /// State of each chunk, see `slab::control`.
+    pub(crate) controls: [AtomicU64; REGION_CHUNKS],
+    /// How much of each chunk was handed out since it was last known zero, in steps of 4 KiB.
+    /// Written by the chunk's exclusive owner; read by statistics and purge.
+    reached: [AtomicU8; REGION_CHUNKS],
+}
+
+/// A region by address; may be kept as long as its heap lives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RegionRef(NonNull<Region>);
+
+impl Deref for RegionRef {
+    type Target = Region;
+
+    #[inline]
+    fn deref(&self) -> &Region {
+        // SAFETY: [region-stays] a RegionRef is made for mapped regions only and kept no longer
+        // than the heap, while which the region stays mapped; all fields are atomics.
+        unsafe { self.0.as_ref() }
+    }
+}
+
+impl RegionRef {
+    /// Returns the region that starts at `base`.
+    ///
+    /// # Safety
+    /// 1. A region is mapped at `base` and belongs to a heap that outlives the result.
+    #[inline]
+    pub(crate) unsafe fn at(base: usize) -> RegionRef {
+        // SAFETY: regions are mapped away from address zero, by this function's contract.
+        RegionRef(unsafe { NonNull::new_unchecked(at_address(base)) })
+    }
+
+    /// Returns the region a block of the heap lies in.
+    ///
+    /// # Safety
+    /// 1. `block_address` lies in a mapped region whose heap outlives the result.
+    #[inline]
+    pub(crate) unsafe fn of(block_address: usize) -> RegionRef {
+        // SAFETY: regions are aligned to their size, so masking gives the mapped region's base.
+        unsafe { RegionRef::at(align_down(block_address, REGION_BYTES)) }
+    }
+
+    /// Returns the head, borrowed for as long as the region's heap lives.
+    #[inline]
+    pub(crate) fn header<'a>(self) -> &'a Region {
+        // SAFETY: as in `deref`; the caller keeps the reference no longer than the heap lives.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// Returns the region's address.
+    #[inline]
+    pub(crate) fn base(self) -> usize {
+        address(self.0.as_ptr())
+    }
+
+    /// Returns the address of chunk `chunk`.
+    #[inline]
+    pub(crate) fn chunk_base(self, chunk: usize) -> usize {
+        self.base() + chunk * CHUNK_BYTES
+    }
+
+    /// Returns the first `words` words of the bitmap of chunk `chunk`.
+    #[inline]
+    pub(crate) fn bitmap<'a>(self, chunk: usize, words: usize) -> &'a [AtomicU64] {
+        debug_check!(chunk > 0 && words <= BITMAP_WORDS_MAX, "bitmap-in-header");
+        let first = at_address(self.base() + BITMAPS + (chunk - 1) * BITMAP_BYTES);
+        // SAFETY: [region-stays] the bitmap lies in the mapped header, is aligned, is only ever
+        // used as atomics, and is written by one chunk owner's protocol.
+        unsafe { core::slice::from_raw_parts(first, words) }
+    }
+
+    /// Returns the area for the lessee's thread heap.
+    pub(crate) fn thread_area<T>(self) -> NonNull<T> {
+        const { assert!(size_of::<T>() <= THREAD_AREA_BYTES, "raise THREAD_AREA_BYTES") };
+        self.area(THREAD_AREA)
+    }
+
+    /// Returns the area for the heap's core.
+    pub(crate) fn core_area<T>(self) -> NonNull<T> {
+        const { assert!(size_of::<T>() <= CORE_AREA_BYTES, "raise CORE_AREA_BYTES") };
+        self.area(CORE_AREA)
+    }
+
+    fn area<T>(self, offset_bytes: usize) -> NonNull<T> {
+        // SAFETY: the base is not null and the offset is inside the header chunk.
+        unsafe { NonNull::new_unchecked(at_address(self.base() + offset_bytes)) }
+    }
+
+    /// Frees every chunk and magazine of the region, which keeps its number and its lease.
+    ///
+    /// # Safety
+    /// 1. The caller owns the region's heap exclusively, and its blocks and magazines are dead.
+    pub(crate) unsafe fn clear(self) {
+        let (index, lessee) = (self.index.load(Ordering::Relaxed), self.lessee());
+        // SAFETY: (1) of this function's contract.
+        unsafe { self.initialise(index) };
+        self.lessee.store(lessee, Ordering::Relaxed);
+    }
+
+    /// Makes the region a fresh one with number `index` in its heap.
+    ///
+    /// # Safety
+    /// 1. The caller owns the region: no heap uses it.
+    pub(crate) unsafe fn initialise(self, index: u32) {
+        let head: *mut u8 = at_address(self.base());
+        let cleared_bytes = core::mem::offset_of!(Region, reached);
+        // SAFETY: the caller owns the region, whose head starts with `cleared_bytes` of atomics
+        // for which all zeros is a value.
+        unsafe { head.write_bytes(0, cleared_bytes) };
+        self.index.store(index, Ordering::Relaxed);
+        self.free.store(!1, Ordering::Relaxed);
+        self.magazines.store(crate::base::run_mask(0, MAGAZINES), Ordering::Relaxed);
+    }
+
+    /// Takes one of the header's magazines.
+    pub(crate) fn take_magazine(self) -> Option<NonNull<u8>> {
+        let number = claim_run(&self.magazines, 1, 1)?;
+        let offset_bytes = match number {
+            0 => FIRST_MAGAZINE,
+            _ => MORE_MAGAZINES + (number - 1) * MAGAZINE_BYTES,
+        };
+        Some(self.area(offset_bytes))
+    }
+
+    /// Gives one of the header's magazines back.
+    pub(crate) fn give_magazine(self, magazine: NonNull<u8>) {
+        let offset_bytes = address(magazine.as_ptr()) - self.base();
+        let number = match offset_bytes {
+            FIRST_MAGAZINE => 0,
+            _ => 1 + (offset_bytes - MORE_MAGAZINES) / MAGAZINE_BYTES,
+        };
+        let was_taken = give_run(&self.magazines, number, 1);
+        debug_check!(was_taken, "magazine-one-owner");
+    }
+}
+
+impl Region {
+    /// Returns the region's number in its heap.
+    #[inline]
+    pub(crate) fn index(&self) -> usize {
+        self.index.load(Ordering::Relaxed) as usize
+    }
+
+    /// Gives the region another number, when it moves to another heap.
+    pub(crate) fn set_index(&self, index: u32) {
+        self.index.store(index, Ordering::Relaxed);
+    }
+
+    /// Returns the lessee's mark, 0 when nobody leases the region.
+    #[inline]
+    pub(crate) fn lessee(&self) -> u32 {
+        self.lessee.load(Ordering::Relaxed)
+    }
+
+    /// Leases the region to `mark` if nobody has it; returns whether it did.
+    pub(crate) fn lease(&self, mark: u32) -> bool {
+        // AcqRel: whoever leases a region may build its thread heap in the header.
+        self.lessee.compare_exchange(0, mark, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Ends the lease, when the lessee's heap is gone.
+    pub(crate) fn end_lease(&self) {
+        self.lessee.store(0, Ordering::Release);
+    }
+
+    /// Takes a run of `count` chunks whose first is a multiple of `step`.
+    pub(crate) fn claim(&self, count: usize, step: usize) -> Option<usize> {
+        claim_run(&self.free, count, step)
+    }
+
+    /// Takes the run of `count` chunks at `first` if all of them are free.
+    pub(crate) fn claim_at(&self, first: usize, count: usize) -> bool {
+        claim_run_at(&self.free, first, count)
+    }
+
+    /// Gives a run of chunks back.
+    pub(crate) fn give(&self, first: usize, count: usize) {
+        let was_taken = give_run(&self.free, first, count);
+        debug_check!(was_taken, "chunk-one-owner");
+    }
+
+    /// Returns the free word, a snapshot.
+    pub(crate) fn free_chunks(&self) -> u64 {
+        self.free.load(Ordering::Acquire)
+    }
+
+    /// Records that a run's first `bytes` bytes have been handed out; the caller owns the run.
+    pub(crate) fn reach(&self, first: usize, bytes: usize) {
+        let mut steps = bytes.div_ceil(REACH_BYTES);
+        for reached in &self.reached[first..] {
+            let here = steps.min(REACH_STEPS);
+            if usize::from(reached.load(Ordering::Relaxed)) < here {
+                reached.store(here as u8, Ordering::Relaxed);
+            }
+            steps -= here;
+            if steps == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Returns the bytes of chunk `chunk` that have been handed out since it was known zero.
+    pub(crate) fn reached_bytes(&self, chunk: usize) -> usize {
+        usize::from(self.reached[chunk].load(Ordering::Relaxed)) * REACH_BYTES
+    }
+
+    /// Forgets what was reached in a chunk whose contents were dropped; the caller owns it.
+    pub(crate) fn forget_reached(&self, chunk: usize) {
+        self.reached[chunk].store(0, Ordering::Relaxed);
+    }
+
+    /// Returns the bytes of the region that the system may have to hold, header included.
+    pub(crate) fn resident_bytes(&self) -> usize {
+        let chunks: usize = (1..REGION_CHUNKS).map(|chunk| self.reached_bytes(chunk)).sum();
+        chunks + self.header_bytes()
+    }
+
+    /// Returns the bytes of the header that are in use.
+    fn header_bytes(&self) -> usize {
+        let free = self.free.load(Ordering::Relaxed);
+        let bitmaps_bytes = (!free).count_ones() as usize * BITMAP_BYTES;
+        let taken = MAGAZINES - self.magazines.load(Ordering::Relaxed).count_ones() as usize;
+        let used_bytes = FIRST_MAGAZINE + bitmaps_bytes + taken * MAGAZINE_BYTES;
+        used_bytes.next_multiple_of(REACH_BYTES)
+    }
+}

@@ -1,0 +1,42 @@
+//! Regions: 4 MiB of address space, aligned to their size, cut into 64 chunks of 64 KiB.
+//!
+//! ```text
+//! chunk 0                                             chunk 1 ... 63
+//! ┌──────┬────────┬──────┬──────────┬────────┬──────┐ ┌─────────────────────┐
+//! │ head │ thread │ core │ magazine │ bitmaps│ more │ │ slabs, spans, unused│
+//! │      │ heap   │      │ 0        │ 1..=63 │ mag. │ │                     │
+//! └──────┴────────┴──────┴──────────┴────────┴──────┘ └─────────────────────┘
+//! 0      1 KiB    3.6    6          6.5      38 KiB
+//! ```
+//!
+//! A region belongs to one heap at a time and holds that heap's metadata in its first chunk, so
+//! dropping a heap hands everything back at once. The region map finds the region, or the
+//! mapping, of any address; the region cache keeps regions between heaps.
+//!
+//! *Neighbours*: stands on `os`, `sync` and `base`; slab and cache cut its chunks up.
+
+mod chunks;
+#[cfg(not(loom))]
+mod header;
+#[cfg(not(loom))]
+mod map;
+#[cfg(not(loom))]
+mod mapping;
+#[cfg(not(loom))]
+mod region_cache;
+#[cfg(not(loom))]
+mod roster;
+
+#[cfg(not(loom))]
+pub(crate) use header::{Region, RegionRef};
+#[cfg(not(loom))]
+pub(crate) use map::{Entry, EntryKind, lookup, relabel};
+#[cfg(not(loom))]
+pub(crate) use mapping::{map_block, mapping_at, mapping_bytes, unmap_block};
+#[cfg(not(loom))]
+pub(crate) use region_cache::{acquire_region, release_region};
+#[cfg(not(loom))]
+pub(crate) use roster::Roster;
+
+#[cfg(all(loom, test))]
+mod models;

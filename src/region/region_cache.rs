@@ -1,0 +1,115 @@
+//! The process's regions between heaps.
+//!
+//! Two stacks: *warm* regions keep their contents for the next heap, up to a count and a sum of
+//! resident bytes; *cold* ones have been purged, or never touched. When both are empty the system
+//! is asked for [`RESERVE_REGIONS`] at once, or for a single one where address space is short.
+//!
+//! *Invariants held here*: `[region-one-heap]`.
+//!
+//! *Concurrency*: any thread, lock-free. The sums are hints kept with relaxed counters.
+//!
+//! *Neighbours*: stands on the region map (links) and `os`; heaps acquire and release through it.
+
+use core::ptr::NonNull;
+
+use super::header::RegionRef;
+use super::map::{self, Entry, EntryKind, MapLinks};
+use crate::base::{address, at_address};
+use crate::config::{
+    REGION_BYTES, REGION_CHUNKS, REGION_LOG2, RESERVE_REGIONS, WARM_BYTES_MAX, WARM_REGIONS_MAX,
+};
+use crate::os::{map_aligned, purge, unmap};
+use crate::sync::{AtomicUsize, Ordering, TaggedStack};
+
+static WARM: TaggedStack = TaggedStack::new();
+static COLD: TaggedStack = TaggedStack::new();
+
+/// Regions in `WARM`, and the bytes they hold. Raised before a push, lowered after a pop.
+static WARM_REGIONS: AtomicUsize = AtomicUsize::new(0);
+static WARM_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Takes a region for the heap in `slot` and makes it fresh, numbered `index`.
+///
+/// Returns `None` when the system refuses. Lock-free; may call the OS.
+pub(crate) fn acquire_region(slot: usize, index: u32) -> Option<RegionRef> {
+    let item = match pop_warm() {
+        Some(item) => item,
+        None => match COLD.pop(&MapLinks) {
+            Some(item) => item,
+            None => reserve()?,
+        },
+    };
+    // SAFETY: items of the stacks are mapped regions that no heap owns; this one is now ours.
+    let region = unsafe { RegionRef::at((item as usize) << REGION_LOG2) };
+    // SAFETY: [region-one-heap] the region was taken off a stack, so nobody else uses it.
+    unsafe { region.initialise(index) };
+    map::set(region.base(), Entry::new(EntryKind::Region, slot, 0));
+    Some(region)
+}
+
+/// Takes a region back from a heap that is going away.
+///
+/// # Safety
+/// 1. No block, thread or structure of the heap uses the region any more.
+pub(crate) unsafe fn release_region(region: RegionRef) {
+    let item = (region.base() >> REGION_LOG2) as u64;
+    let bytes = region.resident_bytes();
+    let warm_bytes = WARM_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
+    let warm_regions = WARM_REGIONS.fetch_add(1, Ordering::Relaxed) + 1;
+    if warm_bytes <= WARM_BYTES_MAX && warm_regions <= WARM_REGIONS_MAX {
+        return WARM.push(item, &MapLinks);
+    }
+    WARM_BYTES.fetch_sub(bytes, Ordering::Relaxed);
+    WARM_REGIONS.fetch_sub(1, Ordering::Relaxed);
+    // SAFETY: the region is unused, by this function's contract.
+    if unsafe { purge_whole(region) } {
+        COLD.push(item, &MapLinks);
+    } else {
+        // The system kept the contents: the region is as good as warm, only uncounted.
+        WARM_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        WARM_REGIONS.fetch_add(1, Ordering::Relaxed);
+        WARM.push(item, &MapLinks);
+    }
+}
+
+fn pop_warm() -> Option<u64> {
+    let item = WARM.pop(&MapLinks)?;
+    // SAFETY: items of the stack are mapped regions; this one is now ours.
+    let region = unsafe { RegionRef::at((item as usize) << REGION_LOG2) };
+    WARM_BYTES.fetch_sub(region.resident_bytes(), Ordering::Relaxed);
+    WARM_REGIONS.fetch_sub(1, Ordering::Relaxed);
+    Some(item)
+}
+
+/// Drops the contents of a whole region with one call, up to the last chunk that was reached.
+///
+/// # Safety
+/// 1. Nobody uses the region.
+unsafe fn purge_whole(region: RegionRef) -> bool {
+    let last = (1..REGION_CHUNKS).rev().find(|&chunk| region.reached_bytes(chunk) != 0);
+    let bytes = region.chunk_base(last.unwrap_or(0) + 1) - region.base();
+    let Some(base) = NonNull::new(at_address(region.base())) else { return false };
+    // SAFETY: (1) whole chunks of a region the system mapped; (2) nobody needs them.
+    unsafe { purge(base, bytes) }
+}
+
+/// Maps regions, keeps all but the first as cold ones, and returns the first.
+#[cold]
+fn reserve() -> Option<u64> {
+    for regions in [RESERVE_REGIONS, 1] {
+        let bytes = regions * REGION_BYTES;
+        let Some(base) = map_aligned(bytes, REGION_BYTES) else { continue };
+        let start = address(base.as_ptr());
+        if !map::prepare(start, bytes) {
+            // SAFETY: (1) the range was just mapped whole; (2) it was never published.
+            unsafe { unmap(base, bytes) };
+            continue;
+        }
+        let first = (start >> REGION_LOG2) as u64;
+        for item in (1..regions as u64).rev() {
+            COLD.push(first + item, &MapLinks);
+        }
+        return Some(first);
+    }
+    None
+}
