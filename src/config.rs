@@ -42,6 +42,10 @@ pub(crate) const MAGAZINE_BYTES: usize = 512;
 /// Bytes of blocks one magazine may hold, for classes whose blocks are large.
 pub(crate) const MAGAZINE_LOAD_BYTES_MAX: usize = 64 * 1024;
 
+/// Bytes of blocks of one class that circulate between the two magazines of a bin: half of the
+/// smallest first-level data cache in use.
+pub(crate) const CIRCULATING_BYTES_MAX: usize = 16 * 1024;
+
 /// Rounds a first refill brings in; doubled while refills follow each other.
 pub(crate) const REFILL_ROUNDS_FIRST: usize = 8;
 

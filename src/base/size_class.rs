@@ -22,8 +22,8 @@
 //! *Neighbours*: stands on `config`; slab, cache and heap ask it.
 
 use crate::config::{
-    BLOCK_BYTES_MIN, CHUNK_BYTES, LINE_BYTES, MAGAZINE_LOAD_BYTES_MAX, MAGAZINE_ROUNDS_MAX,
-    MAPPING_CLASS_BYTES_MAX, SLAB_BLOCK_BYTES_MAX, SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
+    BLOCK_BYTES_MIN, CHUNK_BYTES, CIRCULATING_BYTES_MAX, LINE_BYTES, MAGAZINE_LOAD_BYTES_MAX, MAGAZINE_ROUNDS_MAX,
+    MAPPING_CLASS_BYTES_MAX, REGION_BYTES, SLAB_BLOCK_BYTES_MAX, SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
 };
 
 /// Number of slab classes.
@@ -36,7 +36,6 @@ pub(crate) const META_CLASS: usize = SLAB_CLASSES;
 /// Classes that have partial sets: the slab classes and the metadata class.
 pub(crate) const PARTIAL_CLASSES: usize = SLAB_CLASSES + 1;
 
-const ZERO: u8 = META_CLASS as u8;
 const LINEAR_CLASSES: usize = 8;
 const TABLE_ENTRIES: usize = SLAB_BLOCK_BYTES_MAX / BLOCK_BYTES_MIN + 1;
 
@@ -69,7 +68,28 @@ pub(crate) const fn is_fast_layout(size: usize, align: usize) -> bool {
 /// class, or [`META_CLASS`] for size zero.
 #[inline]
 pub(crate) const fn fast_class(size: usize) -> usize {
-    CLASS_OF_SIXTEENTHS[(size + (BLOCK_BYTES_MIN - 1)) / BLOCK_BYTES_MIN] as usize
+    fast_bin_word(size) as usize / 2
+}
+
+/// Returns twice [`fast_class`]: the number of the bin's first word, which the machine scales by
+/// eight for free. A byte, so that tables of 256 entries need no bounds check.
+#[inline]
+pub(crate) const fn fast_bin_word(size: usize) -> u8 {
+    BIN_WORD_OF_SIXTEENTHS[(size + (BLOCK_BYTES_MIN - 1)) / BLOCK_BYTES_MIN]
+}
+
+/// Returns which bits of a block's address must equal its thread's home region's, for the bin
+/// that starts at `bin_word`: all that tell regions apart for classes whose blocks share cache
+/// lines, none for others.
+#[inline]
+pub(crate) const fn home_mask(bin_word: u8) -> usize {
+    HOME_MASKS[bin_word as usize]
+}
+
+/// Returns the bytes of the block that serves a size [`fast_class`] may be asked about; 0 for 0.
+#[inline]
+pub(crate) const fn fast_block_bytes(size: usize) -> usize {
+    if size == 0 { 0 } else { slab_block_bytes(fast_class(size)) }
 }
 
 /// Returns the tier and class that serve a layout, whatever its size and alignment.
@@ -114,7 +134,7 @@ const fn quartered(units: usize) -> usize {
 /// Returns the bytes of a block of slab class `class`, or of a metadata block.
 #[inline]
 pub(crate) const fn slab_block_bytes(class: usize) -> usize {
-    BLOCK_BYTES[class] as usize
+    BLOCK_BYTES[class % TABLE_CLASSES] as usize
 }
 
 /// Returns the chunks of a slab of `class`.
@@ -128,7 +148,7 @@ pub(crate) const fn slab_run_chunks(class: usize) -> usize {
 /// Returns the blocks of a slab of `class`.
 #[inline]
 pub(crate) const fn slab_blocks(class: usize) -> usize {
-    SLAB_BLOCKS[class] as usize
+    SLAB_BLOCKS[class % TABLE_CLASSES] as usize
 }
 
 /// Returns the number of the block that starts `offset_bytes` into a slab of `class`, or `None`
@@ -137,7 +157,7 @@ pub(crate) const fn slab_blocks(class: usize) -> usize {
 pub(crate) const fn block_index(class: usize, offset_bytes: usize) -> Option<usize> {
     // Exact for offsets below 2^20 and divisors up to 2^15: the error of the reciprocal times the
     // largest offset stays below one.
-    let index = ((offset_bytes as u64 * RECIPROCALS[class]) >> RECIPROCAL_SHIFT) as usize;
+    let index = ((offset_bytes as u64 * RECIPROCALS[class % TABLE_CLASSES]) >> RECIPROCAL_SHIFT) as usize;
     if index * slab_block_bytes(class) == offset_bytes && index < slab_blocks(class) {
         Some(index)
     } else {
@@ -148,7 +168,19 @@ pub(crate) const fn block_index(class: usize, offset_bytes: usize) -> Option<usi
 /// Returns the rounds of a full magazine of `class`.
 #[inline]
 pub(crate) const fn magazine_rounds(class: usize) -> usize {
-    let by_bytes = MAGAZINE_LOAD_BYTES_MAX / slab_block_bytes(class);
+    MAGAZINE_ROUNDS[class % TABLE_CLASSES] as usize
+}
+
+/// Returns the blocks a thread may let circulate in its bin of `class`: few of large ones, so that
+/// they stay in the processor's cache.
+#[inline]
+pub(crate) const fn circulating_rounds(class: usize) -> usize {
+    CIRCULATING_ROUNDS[class % TABLE_CLASSES] as usize
+}
+
+/// Returns how many blocks of `class` fit `bytes`, at least 4, at most a magazine full.
+const fn rounds_within(bytes: usize, class: usize) -> usize {
+    let by_bytes = bytes / slab_block_bytes(class);
     let least = if by_bytes < 4 { 4 } else { by_bytes };
     if least > MAGAZINE_ROUNDS_MAX { MAGAZINE_ROUNDS_MAX } else { least }
 }
@@ -161,8 +193,13 @@ pub(crate) const fn shares_lines(class: usize) -> bool {
 
 const RECIPROCAL_SHIFT: u32 = 40;
 
-static BLOCK_BYTES: [u32; PARTIAL_CLASSES] = {
-    let mut table = [0; PARTIAL_CLASSES];
+/// Entries of the tables by class: a power of two, so that an index can be masked and no look-up
+/// has a path that panics. Constants rather than statics, so that callers in other crates fold
+/// them away.
+const TABLE_CLASSES: usize = PARTIAL_CLASSES.next_power_of_two();
+
+const BLOCK_BYTES: &[u32; TABLE_CLASSES] = &{
+    let mut table = [0; TABLE_CLASSES];
     let mut class = 0;
     while class < SLAB_CLASSES {
         table[class] = if class < LINEAR_CLASSES {
@@ -178,8 +215,8 @@ static BLOCK_BYTES: [u32; PARTIAL_CLASSES] = {
     table
 };
 
-static SLAB_BLOCKS: [u16; PARTIAL_CLASSES] = {
-    let mut table = [0; PARTIAL_CLASSES];
+const SLAB_BLOCKS: &[u16; TABLE_CLASSES] = &{
+    let mut table = [0; TABLE_CLASSES];
     let mut class = 0;
     while class < PARTIAL_CLASSES {
         table[class] = (slab_run_chunks(class) * CHUNK_BYTES / slab_block_bytes(class)) as u16;
@@ -188,8 +225,8 @@ static SLAB_BLOCKS: [u16; PARTIAL_CLASSES] = {
     table
 };
 
-static RECIPROCALS: [u64; PARTIAL_CLASSES] = {
-    let mut table = [0; PARTIAL_CLASSES];
+const RECIPROCALS: &[u64; TABLE_CLASSES] = &{
+    let mut table = [0; TABLE_CLASSES];
     let mut class = 0;
     while class < PARTIAL_CLASSES {
         table[class] = (1u64 << RECIPROCAL_SHIFT).div_ceil(slab_block_bytes(class) as u64);
@@ -198,16 +235,50 @@ static RECIPROCALS: [u64; PARTIAL_CLASSES] = {
     table
 };
 
-static CLASS_OF_SIXTEENTHS: [u8; TABLE_ENTRIES] = {
-    let mut table = [ZERO; TABLE_ENTRIES];
+const BIN_WORD_OF_SIXTEENTHS: &[u8; TABLE_ENTRIES] = &{
+    let mut table = [2 * META_CLASS as u8; TABLE_ENTRIES];
     let mut class = 0;
     let mut entry = 1;
     while entry < TABLE_ENTRIES {
         if entry * BLOCK_BYTES_MIN > BLOCK_BYTES[class] as usize {
             class += 1;
         }
-        table[entry] = class as u8;
+        table[entry] = 2 * class as u8;
         entry += 1;
+    }
+    table
+};
+
+const MAGAZINE_ROUNDS: &[u8; TABLE_CLASSES] = &{
+    let mut table = [0; TABLE_CLASSES];
+    let mut class = 0;
+    while class < PARTIAL_CLASSES {
+        table[class] = rounds_within(MAGAZINE_LOAD_BYTES_MAX, class) as u8;
+        class += 1;
+    }
+    table
+};
+
+const CIRCULATING_ROUNDS: &[u8; TABLE_CLASSES] = &{
+    let mut table = [0; TABLE_CLASSES];
+    let mut class = 0;
+    while class < PARTIAL_CLASSES {
+        table[class] = rounds_within(CIRCULATING_BYTES_MAX, class) as u8;
+        class += 1;
+    }
+    table
+};
+
+/// By bin word; every other entry stays unused, so that one scaled index serves bins and masks,
+/// and there is an entry for every byte.
+const HOME_MASKS: &[usize; 256] = &{
+    let mut table = [0; 256];
+    let mut class = 0;
+    while class < SLAB_CLASSES {
+        if shares_lines(class) {
+            table[2 * class] = !(REGION_BYTES - 1);
+        }
+        class += 1;
     }
     table
 };

@@ -9,11 +9,11 @@
 //!
 //! *Neighbours*: stands on `thread_heap` and the region map; the heap's cold path calls it.
 
-use super::exchange::exchange;
+use super::exchange::free_at_home;
 use super::flush::{give_group, report};
 use super::store::Store;
 use super::thread_heap::ThreadHeap;
-use crate::base::{at_address, slab_block_bytes};
+use crate::base::slab_block_bytes;
 use crate::config::MAGAZINE_ROUNDS_MAX;
 use crate::os::FaultKind;
 use crate::region::{RegionRef, lookup};
@@ -31,13 +31,8 @@ pub(crate) fn free_stray(store: &Store, thread_heap: &ThreadHeap, class: usize, 
         return put_away(store, thread_heap, class, block);
     }
     // A thread that works in several of its regions: compare with this one from now on.
-    thread_heap.home.store(region.base(), Ordering::Relaxed);
-    let bin = &thread_heap.bins[class];
-    if bin.is_full() {
-        exchange(store, thread_heap, class, block);
-    } else if !bin.push(at_address(block)) {
-        report(store, FaultKind::DoubleFree, block, slab_block_bytes(class), 0);
-    }
+    thread_heap.set_home(region);
+    free_at_home(store, thread_heap, class, block);
 }
 
 fn put_away(store: &Store, thread_heap: &ThreadHeap, class: usize, block: usize) {

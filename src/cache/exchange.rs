@@ -1,4 +1,4 @@
-//! Exchange: where a full bin's magazine goes.
+//! Exchange: where a full magazine goes.
 //!
 //! In order: to the thread's spares (capped in bytes), to the depot, else its blocks are flushed.
 //! The bin goes on with an empty magazine. At the edge between full and empty a thread only swaps
@@ -8,30 +8,46 @@
 //!
 //! *Neighbours*: stands on `thread_heap`, `depot` and `flush`; the heap's cold path calls it.
 
-use super::flush::give_group;
+use super::flush::{give_group, report};
 use super::magazine::Magazine;
 use super::store::Store;
 use super::thread_heap::ThreadHeap;
 use crate::base::{address, at_address, magazine_rounds, slab_block_bytes};
 use crate::config::{DEPOT_MAGAZINES, MAGAZINE_LOAD_BYTES_MAX};
+use crate::os::FaultKind;
 
-/// Frees `block` into the bin of `class`, which is full or has no magazine.
-pub(crate) fn exchange(store: &Store, thread_heap: &ThreadHeap, class: usize, block: usize) {
+/// Frees `block` into the bin of `class`, making place first if need be.
+pub(crate) fn free_at_home(store: &Store, thread_heap: &ThreadHeap, class: usize, block: usize) {
     let bin = &thread_heap.bins[class];
-    let empty = match bin.is_loaded() {
-        true => put_away(store, thread_heap, class, bin.unload_full()),
-        false => thread_heap.take_empty(store),
-    };
-    if empty.is_null() {
+    let pointer = at_address(block);
+    if bin.was_given_last(pointer) {
+        report(store, FaultKind::DoubleFree, block, slab_block_bytes(class), 0);
+    }
+    if bin.is_full() && !make_place(store, thread_heap, class) {
         return super::direct::give_block(store, block, class);
     }
-    bin.load_empty(empty, magazine_rounds(class));
-    if !bin.push(at_address(block)) {
-        super::direct::give_block(store, block, class);
-    }
+    bin.push(pointer);
 }
 
-/// Puts a full magazine away and returns an empty one; null when there is no memory for one.
+/// Loads an empty magazine for giving; returns false when there is no memory for one.
+fn make_place(store: &Store, thread_heap: &ThreadHeap, class: usize) -> bool {
+    let (bin, rounds) = (&thread_heap.bins[class], magazine_rounds(class));
+    if bin.exchange_if_taken_empty(rounds) {
+        return true;
+    }
+    let full = bin.unload_given();
+    let empty = match full.is_null() {
+        true => thread_heap.take_empty(store),
+        false => put_away(store, thread_heap, class, full),
+    };
+    if empty.is_null() {
+        return false;
+    }
+    bin.load_giving(empty, rounds);
+    true
+}
+
+/// Puts a full magazine away and returns an empty one.
 fn put_away(
     store: &Store,
     thread_heap: &ThreadHeap,

@@ -1,25 +1,27 @@
-//! Magazines and the bins that hold the loaded one: the data of both fast paths.
+//! Magazines and the bins that hold the two loaded ones: the data of both fast paths.
 //!
 //! ```text
-//! magazine, 512 bytes, aligned          bin
-//! ┌──────┬──────┬────┬────┬───┬────┐    top     the block on top, null when there is none
-//! │ link │ null │ b1 │ b2 │...│    │    cursor  where the next push stores the old top
-//! └──────┴──────┴────┴────┴───┴────┘    floor   the cursor of an empty magazine
-//!        floor       cursor     end
+//! magazine, 512 bytes, aligned                 bin
+//! ┌──────┬─────┬──────┬────┬────┬────┬────┐    take  the round the next pop reads
+//! │ link │ ... │ null │ b1 │ b2 │ b3 │    │    give  the round the next push writes,
+//! └──────┴─────┴──────┴────┴────┴────┴────┘          in another magazine
+//!  0           floor       take: down to the floor, give: up to 512
 //! ```
 //!
-//! The top block is cached in the bin, which takes the load of the round off the chain from push
-//! to pop; the entry at the floor is null, so popping the last block makes the top null by itself.
-//! Empty is `top == null`; full is a cursor whose low nine bits are zero, the magazine's end. A
-//! bin of all zeros is empty *and* full: what a thread sees of a heap it is not bound to.
+//! Pops and pushes work on two magazines, so neither waits for the other's cursor to come back
+//! from the store buffer; when the taking one is empty the two are exchanged, which is two stores.
+//! (mimalloc's `free` and `local_free` lists have the same effect.) The floor below the first
+//! round is null, so a pop that finds null has nothing to take; the magazine's end is a multiple
+//! of 512, so the low bits of the giving cursor tell that there is no place. A bin without
+//! magazines takes from [`NO_ROUND`] and has a null giving cursor: neither path needs to know.
 //!
-//! At rest a full magazine keeps its top in `link` and the next spare at the floor.
+//! A class whose blocks are large uses the last rounds only; its floor is further up.
 //!
 //! *Invariants held here*: `[bin-single-writer]`, `[magazine-one-owner]`.
 //!
 //! *Concurrency*: a bin is written by the thread that has its thread heap; others read it for
-//! statistics, so its words are relaxed atomics. In `pop` the cursor moves before the top, in
-//! `push` after it: whoever looks in between (a forked child) misses one block and sees none twice.
+//! statistics, so its words are relaxed atomics. A push writes the round before the cursor, a pop
+//! moves the cursor last: whoever looks in between (a forked child) sees a whole bin.
 //!
 //! *Neighbours*: stands on `base`; thread heaps are made of bins.
 
@@ -27,7 +29,7 @@ use core::ptr;
 
 use crate::base::{address, at_address};
 use crate::config::{MAGAZINE_BYTES, MAGAZINE_ROUNDS_MAX};
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, Ordering};
 
 /// One place of a magazine.
 pub(crate) type Round = AtomicPtr<u8>;
@@ -47,211 +49,228 @@ const _: () = assert!(
 );
 
 impl Magazine {
-    /// Returns the next of a list of empty magazines.
-    pub(crate) fn next_empty(&self) -> *mut Magazine {
+    /// Returns the next of a list of magazines.
+    pub(crate) fn next(&self) -> *mut Magazine {
         self.link.load(Ordering::Relaxed).cast()
     }
 
-    /// Puts the magazine in front of the empty ones at `next`.
-    pub(crate) fn set_next_empty(&self, next: *mut Magazine) {
+    /// Puts the magazine in front of the list at `next`.
+    pub(crate) fn set_next(&self, next: *mut Magazine) {
         self.link.store(next.cast(), Ordering::Relaxed);
     }
 
-    /// Returns the next of a list of full magazines with `rounds` rounds.
-    pub(crate) fn next_spare(&self, rounds: usize) -> *mut Magazine {
-        self.rounds[MAGAZINE_ROUNDS_MAX - rounds].load(Ordering::Relaxed).cast()
-    }
-
-    /// Puts the full magazine with `rounds` rounds in front of the full ones at `next`.
-    pub(crate) fn set_next_spare(&self, rounds: usize, next: *mut Magazine) {
-        self.rounds[MAGAZINE_ROUNDS_MAX - rounds].store(next.cast(), Ordering::Relaxed);
-    }
-
-    /// Iterates over the blocks of a full magazine at rest with `rounds` rounds.
+    /// Iterates over the blocks of a full magazine at rest, of a class with `rounds` rounds.
     pub(crate) fn blocks(&self, rounds: usize) -> impl Iterator<Item = usize> + '_ {
-        self.rounds[MAGAZINE_ROUNDS_MAX - rounds + 1..]
-            .iter()
-            .chain([&self.link])
-            .map(|round| address(round.load(Ordering::Relaxed)))
+        let full = &self.rounds[MAGAZINE_ROUNDS_MAX - rounds..];
+        full.iter().map(|round| address(round.load(Ordering::Relaxed)))
     }
 
-    /// Reads round `index`, for magazines used as plain arrays (`away`).
+    /// Reads round `index`.
     pub(crate) fn round(&self, index: usize) -> usize {
         address(self.rounds[index].load(Ordering::Relaxed))
     }
 
-    /// Writes round `index`, for magazines used as plain arrays (`away`).
+    /// Writes round `index`.
     pub(crate) fn set_round(&self, index: usize, block: usize) {
         self.rounds[index].store(at_address(block), Ordering::Relaxed);
     }
 }
 
-/// The loaded magazine of one class of one thread heap.
-#[repr(C, align(32))]
+/// What bins without a taking magazine take from.
+pub(crate) static NO_ROUND: Round = AtomicPtr::new(ptr::null_mut());
+
+/// The loaded magazines of one class of one thread heap.
+#[repr(C)]
 #[derive(Debug)]
 pub(crate) struct Bin {
-    /// The block on top. Written by the owner thread.
-    top: AtomicPtr<u8>,
-    /// Where the next push stores the old top. Written by the owner thread.
-    cursor: AtomicPtr<Round>,
-    /// The cursor when empty; null before the first magazine. Written by the owner thread.
-    floor: AtomicPtr<Round>,
-    /// Which bits of a block's address must equal the home region's: all region bits for classes
-    /// that share cache lines, none for others. Written before the thread heap is published.
-    home_mask: AtomicUsize,
+    /// The round the next pop reads; a multiple of 512 when there is none. Owner thread writes.
+    take: AtomicPtr<Round>,
+    /// The round the next push writes; a multiple of 512 when there is none. Owner thread writes.
+    give: AtomicPtr<Round>,
 }
 
 impl Bin {
-    /// Takes the block on top; null when there is none. Owner thread only.
+    /// A bin without magazines.
+    pub(crate) const UNLOADED: Bin = Bin {
+        take: AtomicPtr::new((&raw const NO_ROUND).cast_mut()),
+        give: AtomicPtr::new(ptr::null_mut()),
+    };
+
+    /// Takes a block; null when the magazine is empty. Owner thread only.
     // Inlined always: benchmark `hot`, a call here doubles the instructions of a pair.
     #[inline(always)]
     pub(crate) fn pop(&self) -> *mut u8 {
-        let top = self.top.load(Ordering::Relaxed);
-        if !top.is_null() {
-            let below = self.cursor.load(Ordering::Relaxed).wrapping_sub(1);
-            self.cursor.store(below, Ordering::Relaxed);
-            // SAFETY: [bin-single-writer] a bin with a top has its cursor above its floor, so
-            // the round below lies in the loaded magazine.
-            let next = unsafe { &*below }.load(Ordering::Relaxed);
-            self.top.store(next, Ordering::Relaxed);
+        let cursor = self.take.load(Ordering::Relaxed);
+        // SAFETY: [bin-single-writer] the taking cursor points to a round, a floor or `NO_ROUND`.
+        let block = unsafe { &*cursor }.load(Ordering::Relaxed);
+        if !block.is_null() {
+            self.take.store(cursor.wrapping_sub(1), Ordering::Relaxed);
         }
-        top
+        block
     }
 
-    /// Puts `block` on top; returns false, having done nothing, when the bin is full or the block
-    /// is on top already. Owner thread only.
+    /// Gives a block; returns false, having done nothing, when the magazine is full or the block
+    /// is the one given last. Owner thread only.
     // Inlined always: benchmark `hot`, a call here doubles the instructions of a pair.
     #[inline(always)]
     pub(crate) fn push(&self, block: *mut u8) -> bool {
-        let cursor = self.cursor.load(Ordering::Relaxed);
-        let top = self.top.load(Ordering::Relaxed);
-        if is_end(cursor) || top == block {
+        let cursor = self.give.load(Ordering::Relaxed);
+        if is_end(cursor) {
             return false;
         }
-        // SAFETY: [bin-single-writer] a cursor that is not at the end points to a round of the
-        // loaded magazine.
-        unsafe { &*cursor }.store(top, Ordering::Relaxed);
-        self.top.store(block, Ordering::Relaxed);
-        self.cursor.store(cursor.wrapping_add(1), Ordering::Relaxed);
+        // SAFETY: [bin-single-writer] a giving cursor not at the end is inside the loaded
+        // magazine, above its floor.
+        let last = unsafe { &*cursor.wrapping_sub(1) }.load(Ordering::Relaxed);
+        if last == block {
+            return false;
+        }
+        // SAFETY: [bin-single-writer] as above, the cursor itself.
+        unsafe { &*cursor }.store(block, Ordering::Relaxed);
+        self.give.store(cursor.wrapping_add(1), Ordering::Relaxed);
         true
     }
 
-    /// Returns whether `block` agrees with the home region `home` under the class's mask.
-    #[inline(always)]
-    pub(crate) fn is_home(&self, block: *mut u8, home: usize) -> bool {
-        (address(block) ^ home) & self.home_mask.load(Ordering::Relaxed) == 0
+    /// Exchanges the two magazines when the taking one is empty and at least `least` blocks were
+    /// given; returns whether it did. Owner thread only.
+    #[inline]
+    pub(crate) fn exchange(&self, rounds: usize, least: usize) -> bool {
+        if self.given_count(rounds) < least {
+            return false;
+        }
+        let (floor, give) = (self.take.load(Ordering::Relaxed), self.give.load(Ordering::Relaxed));
+        let first = if is_no_round(floor) { ptr::null_mut() } else { floor.wrapping_add(1) };
+        self.take.store(give.wrapping_sub(1), Ordering::Relaxed);
+        self.give.store(first, Ordering::Relaxed);
+        true
     }
 
-    /// Returns the block on top without taking it.
-    pub(crate) fn top(&self) -> *mut u8 {
-        self.top.load(Ordering::Relaxed)
+    /// Exchanges the two magazines when there is an empty one to take from and a full one given;
+    /// returns whether it did. Owner thread only.
+    pub(crate) fn exchange_if_taken_empty(&self, rounds: usize) -> bool {
+        self.has_taking() && self.taken_count(rounds) == 0 && self.exchange(rounds, rounds)
+    }
+
+    /// Returns whether `block` is the one given last. Owner thread only.
+    pub(crate) fn was_given_last(&self, block: *mut u8) -> bool {
+        let cursor = self.give.load(Ordering::Relaxed);
+        if cursor.is_null() {
+            return false;
+        }
+        // SAFETY: [bin-single-writer] a giving cursor has a round or the floor below it.
+        unsafe { &*cursor.wrapping_sub(1) }.load(Ordering::Relaxed) == block
     }
 
     /// Returns whether a push would find no place.
     pub(crate) fn is_full(&self) -> bool {
-        is_end(self.cursor.load(Ordering::Relaxed))
-    }
-
-    /// Returns whether a magazine is loaded.
-    pub(crate) fn is_loaded(&self) -> bool {
-        !self.floor.load(Ordering::Relaxed).is_null()
+        is_end(self.give.load(Ordering::Relaxed))
     }
 
     /// Returns the blocks in the bin; any thread, a snapshot.
-    pub(crate) fn count(&self) -> usize {
-        let cursor = address(self.cursor.load(Ordering::Relaxed));
-        let floor = address(self.floor.load(Ordering::Relaxed));
-        cursor.wrapping_sub(floor) / size_of::<Round>() % (MAGAZINE_ROUNDS_MAX + 1)
+    pub(crate) fn count(&self, rounds: usize) -> usize {
+        self.taken_count(rounds) + self.given_count(rounds)
+    }
+
+    /// Returns the blocks in the giving magazine; any thread, a snapshot.
+    #[inline]
+    pub(crate) fn given_count(&self, rounds: usize) -> usize {
+        let cursor = address(self.give.load(Ordering::Relaxed));
+        if cursor == 0 {
+            return 0;
+        }
+        let index = (cursor - size_of::<Round>()) % MAGAZINE_BYTES / size_of::<Round>();
+        index.saturating_sub(MAGAZINE_ROUNDS_MAX - rounds)
+    }
+
+    /// Returns the blocks in the taking magazine; any thread, a snapshot.
+    fn taken_count(&self, rounds: usize) -> usize {
+        let cursor = self.take.load(Ordering::Relaxed);
+        if is_no_round(cursor) {
+            return 0;
+        }
+        let index = address(cursor) % MAGAZINE_BYTES / size_of::<Round>();
+        index.saturating_sub(MAGAZINE_ROUNDS_MAX - rounds)
     }
 
     /// Calls `act` for every block in the bin. Nobody else uses it.
-    pub(crate) fn for_each_block(&self, mut act: impl FnMut(usize)) {
-        let floor = self.floor.load(Ordering::Relaxed);
-        for index in 1..self.count() {
-            // SAFETY: [bin-single-writer] rounds above the floor and below the cursor are loaded.
-            let round = unsafe { &*floor.wrapping_add(index) };
-            act(address(round.load(Ordering::Relaxed)));
+    pub(crate) fn for_each_block(&self, rounds: usize, mut act: impl FnMut(usize)) {
+        let first = MAGAZINE_ROUNDS_MAX - rounds;
+        let loaded = [
+            (self.taking_magazine(), self.taken_count(rounds)),
+            (given_magazine(self.give.load(Ordering::Relaxed)), self.given_count(rounds)),
+        ];
+        for (magazine, count) in loaded {
+            // SAFETY: [bin-single-writer] null or a loaded magazine.
+            if let Some(magazine) = unsafe { magazine.as_ref() } {
+                (first..first + count).for_each(|index| act(magazine.round(index)));
+            }
         }
-        if self.count() != 0 {
-            act(address(self.top()));
-        }
     }
 
-    /// Makes the bin empty, without a magazine, with this home mask.
-    pub(crate) fn clear(&self, home_mask: usize) {
-        self.top.store(ptr::null_mut(), Ordering::Relaxed);
-        self.cursor.store(ptr::null_mut(), Ordering::Relaxed);
-        self.floor.store(ptr::null_mut(), Ordering::Relaxed);
-        self.home_mask.store(home_mask, Ordering::Relaxed);
+    /// Forgets both magazines.
+    pub(crate) fn clear(&self) {
+        self.take.store((&raw const NO_ROUND).cast_mut(), Ordering::Relaxed);
+        self.give.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
-    /// Loads an empty magazine that holds up to `rounds` blocks.
-    pub(crate) fn load_empty(&self, magazine: *mut Magazine, rounds: usize) {
-        let floor = floor_of(magazine, rounds);
-        // SAFETY: [magazine-one-owner] the caller owns the magazine; the floor is one of its rounds.
-        unsafe { &*floor }.store(ptr::null_mut(), Ordering::Relaxed);
-        self.top.store(ptr::null_mut(), Ordering::Relaxed);
-        self.floor.store(floor, Ordering::Relaxed);
-        self.cursor.store(floor, Ordering::Relaxed);
+    /// Loads an empty magazine for giving; the bin had none.
+    pub(crate) fn load_giving(&self, magazine: *mut Magazine, rounds: usize) {
+        self.give.store(empty_floor(magazine, rounds).wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Loads a full magazine at rest.
-    pub(crate) fn load_full(&self, magazine: *mut Magazine, rounds: usize) {
-        self.load_empty(magazine, rounds);
-        // SAFETY: [magazine-one-owner] the caller owns the magazine.
-        let top = unsafe { &*magazine }.link.load(Ordering::Relaxed);
-        let floor = self.floor.load(Ordering::Relaxed);
-        self.cursor.store(floor.wrapping_add(rounds), Ordering::Relaxed);
-        self.top.store(top, Ordering::Relaxed);
+    /// Takes the full giving magazine out; the bin is left without one. Null if it had none.
+    pub(crate) fn unload_given(&self) -> *mut Magazine {
+        given_magazine(self.give.swap(ptr::null_mut(), Ordering::Relaxed))
     }
 
-    /// Takes the loaded magazine out, full, and puts it at rest; the bin is left without one.
-    pub(crate) fn unload_full(&self) -> *mut Magazine {
-        let magazine = self.magazine();
-        // SAFETY: [magazine-one-owner] the loaded magazine is the owner thread's.
-        unsafe { &*magazine }.link.store(self.top(), Ordering::Relaxed);
-        self.forget();
+    /// Loads a full magazine at rest for taking and returns the empty one it replaces, or null.
+    pub(crate) fn load_taking(&self, magazine: *mut Magazine, rounds: usize) -> *mut Magazine {
+        let empty = self.taking_magazine();
+        let floor = empty_floor(magazine, rounds);
+        self.take.store(floor.wrapping_add(rounds), Ordering::Relaxed);
+        empty
+    }
+
+    /// Takes the empty taking magazine out; null if there is none.
+    pub(crate) fn unload_taking(&self) -> *mut Magazine {
+        let magazine = self.taking_magazine();
+        self.take.store((&raw const NO_ROUND).cast_mut(), Ordering::Relaxed);
         magazine
     }
 
-    /// Takes the loaded magazine out, empty; the bin is left without one. Null if it had none.
-    pub(crate) fn unload_empty(&self) -> *mut Magazine {
-        let magazine = self.magazine();
-        self.forget();
-        magazine
+    /// Returns whether there is a magazine for taking, empty or not.
+    pub(crate) fn has_taking(&self) -> bool {
+        !is_no_round(self.take.load(Ordering::Relaxed))
     }
 
-    /// Refills the empty loaded magazine from `blocks` and returns the last of them, which the
-    /// caller hands out; null when there was none. At most one more than the rounds may come.
+    /// Loads an empty magazine for taking; the bin had none.
+    pub(crate) fn load_empty_taking(&self, magazine: *mut Magazine, rounds: usize) {
+        self.take.store(empty_floor(magazine, rounds), Ordering::Relaxed);
+    }
+
+    /// Refills the empty taking magazine from `feed` and returns the last block, which the caller
+    /// hands out; null when there was none. One block more than the rounds may come at most.
     pub(crate) fn fill(&self, feed: impl FnOnce(&mut Filler)) -> *mut u8 {
-        let floor = self.floor.load(Ordering::Relaxed);
-        let mut filler = Filler { at: floor, below: ptr::null_mut(), last: ptr::null_mut() };
+        let floor = self.take.load(Ordering::Relaxed);
+        let mut filler = Filler { at: floor, last: ptr::null_mut() };
         feed(&mut filler);
-        if !filler.below.is_null() {
-            self.top.store(filler.below, Ordering::Relaxed);
-            self.cursor.store(filler.at.wrapping_add(1), Ordering::Relaxed);
-        }
+        self.take.store(filler.at, Ordering::Relaxed);
         filler.last
     }
 
-    /// Returns the loaded magazine, null when there is none.
-    fn magazine(&self) -> *mut Magazine {
-        let floor = address(self.floor.load(Ordering::Relaxed));
-        at_address(floor & !(MAGAZINE_BYTES - 1))
-    }
-
-    fn forget(&self) {
-        self.top.store(ptr::null_mut(), Ordering::Relaxed);
-        self.cursor.store(ptr::null_mut(), Ordering::Relaxed);
-        self.floor.store(ptr::null_mut(), Ordering::Relaxed);
+    /// Returns the taking magazine, null when there is none.
+    fn taking_magazine(&self) -> *mut Magazine {
+        let cursor = self.take.load(Ordering::Relaxed);
+        if is_no_round(cursor) {
+            return ptr::null_mut();
+        }
+        at_address(address(cursor) & !(MAGAZINE_BYTES - 1))
     }
 }
 
-/// Writes blocks into an empty magazine, keeping the two newest in registers.
+/// Writes blocks into an empty magazine, keeping the newest in a register.
 #[derive(Debug)]
 pub(crate) struct Filler {
     at: *mut Round,
-    below: *mut u8,
     last: *mut u8,
 }
 
@@ -259,86 +278,114 @@ impl Filler {
     /// Adds a block.
     #[inline]
     pub(crate) fn add(&mut self, block: usize) {
-        if !self.below.is_null() {
+        if !self.last.is_null() {
             self.at = self.at.wrapping_add(1);
             // SAFETY: [magazine-one-owner] `fill` is given at most one block more than the
-            // magazine's rounds, and the two newest are kept outside: the round is inside.
-            unsafe { &*self.at }.store(self.below, Ordering::Relaxed);
+            // magazine has rounds, and the newest is kept outside: the round is inside.
+            unsafe { &*self.at }.store(self.last, Ordering::Relaxed);
         }
-        self.below = self.last;
         self.last = at_address(block);
     }
 }
 
+/// Returns whether a giving cursor is at its magazine's end, or null.
 #[inline(always)]
 fn is_end(cursor: *mut Round) -> bool {
-    address(cursor) & (MAGAZINE_BYTES - 1) == 0
+    cursor.cast::<Magazine>().is_aligned()
 }
 
-fn floor_of(magazine: *mut Magazine, rounds: usize) -> *mut Round {
-    let first_round = 1 + MAGAZINE_ROUNDS_MAX - rounds;
-    magazine.cast::<Round>().wrapping_add(first_round)
+fn is_no_round(cursor: *mut Round) -> bool {
+    ptr::eq(cursor, &raw const NO_ROUND)
+}
+
+/// Returns the magazine a giving cursor belongs to, at its end too; null for null.
+fn given_magazine(cursor: *mut Round) -> *mut Magazine {
+    let inside = address(cursor).saturating_sub(size_of::<Round>());
+    at_address(inside & !(MAGAZINE_BYTES - 1))
+}
+
+/// Nulls the floor of a magazine and returns it.
+fn empty_floor(magazine: *mut Magazine, rounds: usize) -> *mut Round {
+    let floor = magazine.cast::<Round>().wrapping_add(MAGAZINE_ROUNDS_MAX - rounds);
+    // SAFETY: [magazine-one-owner] the caller owns the magazine; the floor is its link or a round.
+    unsafe { &*floor }.store(ptr::null_mut(), Ordering::Relaxed);
+    floor
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn bin_and_magazine() -> (Bin, Box<Magazine>) {
+    fn magazine() -> Box<Magazine> {
         let null = || AtomicPtr::new(ptr::null_mut());
-        let magazine = Magazine { link: null(), rounds: core::array::from_fn(|_| null()) };
-        // SAFETY: all zeros is an empty, unloaded bin.
-        (unsafe { core::mem::zeroed() }, Box::new(magazine))
+        Box::new(Magazine { link: null(), rounds: core::array::from_fn(|_| null()) })
     }
 
     #[test]
-    fn a_bin_of_zeros_is_empty_and_full() {
-        let (bin, _) = bin_and_magazine();
+    fn an_unloaded_bin_has_nothing_and_takes_nothing() {
+        let bin = Bin::UNLOADED;
         assert!(bin.pop().is_null());
         assert!(!bin.push(at_address(64)));
-        assert_eq!(bin.count(), 0);
+        assert_eq!(bin.count(MAGAZINE_ROUNDS_MAX), 0);
     }
 
     #[test]
-    fn blocks_come_out_last_in_first_and_the_bin_knows_its_ends() {
+    fn blocks_given_come_back_after_an_exchange_last_in_first() {
         for rounds in [1, 4, MAGAZINE_ROUNDS_MAX] {
-            let (bin, mut magazine) = bin_and_magazine();
-            bin.load_empty(&raw mut *magazine, rounds);
+            let (bin, mut first, mut second) = (Bin::UNLOADED, magazine(), magazine());
+            bin.load_empty_taking(&raw mut *first, rounds);
+            bin.load_giving(&raw mut *second, rounds);
             for block in 1..=rounds {
                 assert!(bin.push(at_address(block * 16)));
-                assert_eq!(bin.count(), block);
+                assert!(bin.pop().is_null(), "given blocks are not taken before the exchange");
+                assert_eq!(bin.count(rounds), block);
             }
-            assert!(bin.is_full() && !bin.push(at_address(9999)));
-            let at_rest = bin.unload_full();
-            // SAFETY: the magazine lives in this test's box.
-            let listed: Vec<usize> = unsafe { &*at_rest }.blocks(rounds).collect();
+            assert!(bin.is_full() && !bin.push(at_address(9_999)));
+            let mut listed = Vec::new();
+            bin.for_each_block(rounds, |block| listed.push(block));
             assert_eq!(listed, (1..=rounds).map(|block| block * 16).collect::<Vec<_>>());
-            bin.load_full(at_rest, rounds);
+            assert!(bin.exchange(rounds, rounds));
             for block in (1..=rounds).rev() {
+                assert_eq!(bin.count(rounds), block);
                 assert_eq!(address(bin.pop()), block * 16);
             }
-            assert!(bin.pop().is_null());
+            assert!(bin.pop().is_null() && bin.push(at_address(64)));
         }
     }
 
     #[test]
-    fn the_block_on_top_is_refused_again() {
-        let (bin, mut magazine) = bin_and_magazine();
-        bin.load_empty(&raw mut *magazine, 8);
+    fn a_full_magazine_rests_and_is_taken_elsewhere() {
+        for rounds in [4, MAGAZINE_ROUNDS_MAX] {
+            let (bin, mut given) = (Bin::UNLOADED, magazine());
+            bin.load_giving(&raw mut *given, rounds);
+            (1..=rounds).for_each(|block| assert!(bin.push(at_address(block * 16))));
+            let at_rest = bin.unload_given();
+            // SAFETY: the magazine lives in this test's box.
+            assert_eq!(unsafe { &*at_rest }.blocks(rounds).count(), rounds);
+            assert!(bin.load_taking(at_rest, rounds).is_null());
+            assert_eq!(address(bin.pop()), rounds * 16);
+            assert_eq!(bin.count(rounds), rounds - 1);
+        }
+    }
+
+    #[test]
+    fn the_block_given_last_is_refused_again() {
+        let (bin, mut given) = (Bin::UNLOADED, magazine());
+        bin.load_giving(&raw mut *given, 8);
         assert!(bin.push(at_address(64)));
-        assert!(!bin.push(at_address(64)));
-        assert!(bin.push(at_address(128)));
-        assert_eq!(bin.count(), 2);
+        assert!(!bin.push(at_address(64)) && bin.was_given_last(at_address(64)));
+        assert!(bin.push(at_address(128)) && !bin.was_given_last(at_address(64)));
+        assert_eq!(bin.count(8), 2);
     }
 
     #[test]
     fn filling_hands_out_the_last_and_keeps_the_rest_in_order() {
         for given in 1..=MAGAZINE_ROUNDS_MAX + 1 {
-            let (bin, mut magazine) = bin_and_magazine();
-            bin.load_empty(&raw mut *magazine, MAGAZINE_ROUNDS_MAX);
+            let (bin, mut taking) = (Bin::UNLOADED, magazine());
+            bin.load_empty_taking(&raw mut *taking, MAGAZINE_ROUNDS_MAX);
             let last = bin.fill(|filler| (1..=given).for_each(|block| filler.add(block * 16)));
             assert_eq!(address(last), given * 16);
-            assert_eq!(bin.count(), given - 1);
+            assert_eq!(bin.count(MAGAZINE_ROUNDS_MAX), given - 1);
             for block in (1..given).rev() {
                 assert_eq!(address(bin.pop()), block * 16);
             }

@@ -42,11 +42,11 @@ pub(crate) use away::free_stray;
 #[cfg(not(loom))]
 pub(crate) use direct::{give_block, take_block};
 #[cfg(not(loom))]
-pub(crate) use exchange::{drain_depots, exchange};
+pub(crate) use exchange::{drain_depots, free_at_home};
 #[cfg(not(loom))]
 pub(crate) use flush::{report, report_misuse, stranger_kind};
 #[cfg(not(loom))]
-pub(crate) use refill::refill;
+pub(crate) use refill::{recirculate, refill};
 #[cfg(not(loom))]
 pub(crate) use store::Store;
 #[cfg(not(loom))]

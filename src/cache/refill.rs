@@ -1,6 +1,6 @@
 //! Refill: where blocks come from when a bin is empty.
 //!
-//! In order: a spare magazine of the thread, a magazine of the depot, the bits of the current
+//! In order: the bin's own given blocks, a spare magazine of the thread, a magazine of the depot, the bits of the current
 //! slab, another slab. The number of rounds taken from a slab starts small and doubles while
 //! refills follow each other, so a heap with a few blocks touches little memory.
 //!
@@ -13,27 +13,47 @@ use core::ptr;
 use super::magazine::{Bin, Filler};
 use super::store::Store;
 use super::thread_heap::{ClassState, ThreadHeap};
-use crate::base::{magazine_rounds, slab_block_bytes};
+use crate::base::{circulating_rounds, magazine_rounds, slab_block_bytes};
 use crate::slab::{Left, Slab};
 use crate::sync::Ordering;
 
+/// Takes a block out of what the thread gave back itself; null when that is too little.
+///
+/// The blocks that circulate like this double until they are enough.
+#[inline]
+pub(crate) fn recirculate(thread_heap: &ThreadHeap, class: usize) -> *mut u8 {
+    let bin = &thread_heap.bins[class];
+    let wanted = &thread_heap.class(class).rounds;
+    let rounds = wanted.load(Ordering::Relaxed);
+    // Half of them: at the edge, one block more or less must not send the thread to its spares.
+    if !bin.exchange(magazine_rounds(class), usize::from(rounds) / 2) {
+        return ptr::null_mut();
+    }
+    wanted.store(doubled(rounds, class), Ordering::Relaxed);
+    bin.pop()
+}
+
 /// Refills the bin of `class` and returns one block; null when there is no memory.
 pub(crate) fn refill(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *mut u8 {
-    let bin = &thread_heap.bins[class];
+    let (bin, rounds) = (&thread_heap.bins[class], magazine_rounds(class));
     let stored = thread_heap.pop_spare(class).or_else(|| store.depots[class].load());
     if let Some(magazine) = stored {
-        thread_heap.give_empty(store, bin.unload_empty());
-        bin.load_full(magazine, magazine_rounds(class));
+        thread_heap.give_empty(store, bin.load_taking(magazine, rounds));
         return bin.pop();
     }
-    if !bin.is_loaded() {
+    if !bin.has_taking() {
         let magazine = thread_heap.take_empty(store);
         if magazine.is_null() {
             return ptr::null_mut();
         }
-        bin.load_empty(magazine, magazine_rounds(class));
+        bin.load_empty_taking(magazine, rounds);
     }
-    fill_from_slabs(store, thread_heap, class)
+    let block = fill_from_slabs(store, thread_heap, class);
+    if block.is_null() {
+        bin.exchange(rounds, 1);
+        return bin.pop();
+    }
+    block
 }
 
 fn fill_from_slabs(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *mut u8 {
@@ -88,8 +108,12 @@ fn add_blocks(filler: &mut Filler, first_block: usize, block_bytes: usize, mut b
 
 /// Returns how many blocks to take, and doubles that for the next time.
 fn rounds_wanted(state: &ClassState, class: usize) -> usize {
-    let most = magazine_rounds(class) + 1;
-    let wanted = usize::from(state.rounds.load(Ordering::Relaxed)).min(most);
-    state.rounds.store((wanted * 2).min(most) as u8, Ordering::Relaxed);
-    wanted
+    let wanted = state.rounds.load(Ordering::Relaxed);
+    state.rounds.store(doubled(wanted, class), Ordering::Relaxed);
+    // One more is handed out at once.
+    usize::from(wanted) + 1
+}
+
+fn doubled(rounds: u8, class: usize) -> u8 {
+    (usize::from(rounds) * 2).min(circulating_rounds(class)) as u8
 }

@@ -2,8 +2,8 @@
 //!
 //! A thread heap lies in the header of the region it leased first, so there is one for each such
 //! region and its number is the region's. It outlives the thread: idle ones wait for the next
-//! thread to bind. The bins come first, at the same offsets as in the all-zero thread heap that
-//! starts every slot table, so the fast paths need not know whether the thread is bound.
+//! thread to bind. What an unbound thread sees instead is one shared constant whose bins have
+//! nothing and take nothing, so the fast paths need not know whether the thread is bound.
 //!
 //! *Invariants held here*: `[bin-single-writer]`, `[thread-heap-in-lease]`.
 //!
@@ -12,15 +12,17 @@
 //!
 //! *Neighbours*: stands on `magazine` and `store`; the heap room binds it to threads.
 
+use core::cell::UnsafeCell;
 use core::ptr;
 
 use super::flush::give_group;
 use super::magazine::{Bin, Magazine};
 use super::store::Store;
 use super::supply::Lease;
-use crate::base::{META_CLASS, SLAB_CLASSES, magazine_rounds, shares_lines, slab_block_bytes};
+use crate::base::{
+    META_CLASS, SLAB_CLASSES, address, circulating_rounds, home_mask, magazine_rounds, slab_block_bytes};
 use crate::config::{
-    CHUNK_BYTES, EMPTY_MAGAZINES_KEPT, REFILL_ROUNDS_FIRST, REGION_BYTES, WARM_ROUNDS_KEPT,
+    CHUNK_BYTES, EMPTY_MAGAZINES_KEPT, REFILL_ROUNDS_FIRST, WARM_ROUNDS_KEPT,
 };
 use crate::region::RegionRef;
 use crate::slab::Slab;
@@ -44,8 +46,10 @@ pub(crate) enum Tenure {
 pub(crate) struct ThreadHeap {
     /// The loaded magazines; the last bin, of size zero, is for ever empty and full.
     pub(crate) bins: [Bin; SLAB_CLASSES + 1],
-    /// Base of the region blocks are compared with at free, see `away`.
-    pub(crate) home: AtomicUsize,
+    /// Base of the region blocks are compared with at free, see `away`. Read and written by the
+    /// holder of the tenure alone, and not an atomic, so that the compiler drops the read for
+    /// classes that do not need it.
+    home: UnsafeCell<usize>,
     /// Who may write; a `Tenure`. Acquire on taking, Release on handing over.
     tenure: AtomicU32,
     /// The mark of this thread heap in leases.
@@ -62,6 +66,10 @@ pub(crate) struct ThreadHeap {
     /// The rest, a class each.
     classes: [ClassState; SLAB_CLASSES],
 }
+
+// SAFETY: all fields but `home` are atomics; `home` is touched by the holder of the tenure alone,
+// and tenure is handed over by Release and Acquire, `[bin-single-writer]`.
+unsafe impl Sync for ThreadHeap {}
 
 /// What a thread heap keeps for one class beside the bin.
 #[derive(Debug)]
@@ -84,6 +92,20 @@ pub(crate) struct ClassState {
 }
 
 impl ThreadHeap {
+    /// A thread heap nobody binds: its bins have nothing and take nothing.
+    pub(crate) const UNBOUND: ThreadHeap = ThreadHeap {
+        bins: [Bin::UNLOADED; SLAB_CLASSES + 1],
+        home: UnsafeCell::new(0),
+        tenure: AtomicU32::new(Tenure::Busy as u32),
+        mark: AtomicU32::new(0),
+        table: AtomicPtr::new(ptr::null_mut()),
+        lease: AtomicUsize::new(0),
+        spare_bytes: AtomicUsize::new(0),
+        empties: AtomicPtr::new(ptr::null_mut()),
+        empties_count: AtomicUsize::new(0),
+        classes: [const { ClassState::new() }; SLAB_CLASSES],
+    };
+
     /// Returns the mark of the thread heap in the header of `region`.
     pub(crate) fn mark_of(region: RegionRef) -> u32 {
         region.index() as u32 + 1
@@ -92,19 +114,17 @@ impl ThreadHeap {
     /// Builds the thread heap of `region`, Busy, for the lessee that just leased the region.
     ///
     /// # Safety
-    /// 1. The caller leased `region` to `mark_of(region)` and nobody used its thread area since
-    ///    the region was initialised.
+    /// 1. The caller leased `region` for building, so nobody else uses its thread area.
     pub(crate) unsafe fn build<'a>(region: RegionRef) -> &'a ThreadHeap {
         let place = region.thread_area::<ThreadHeap>();
         // SAFETY: the area is in the mapped header, large enough, and the caller's alone.
-        unsafe { place.write_bytes(0, 1) };
-        // SAFETY: all zeros is a thread heap; nobody else knows it yet.
+        unsafe { place.write(ThreadHeap::UNBOUND) };
+        // SAFETY: just written; nobody else knows it yet.
         let thread_heap = unsafe { place.as_ref() };
-        for (class, bin) in thread_heap.bins.iter().enumerate().take(SLAB_CLASSES) {
-            bin.clear(home_mask(class));
-            thread_heap.classes[class].reset();
+        for (class, state) in thread_heap.classes.iter().enumerate() {
+            state.reset(class);
         }
-        thread_heap.home.store(region.base(), Ordering::Relaxed);
+        thread_heap.set_home(region);
         thread_heap.lease.store(region.base(), Ordering::Relaxed);
         thread_heap.mark.store(Self::mark_of(region), Ordering::Relaxed);
         thread_heap.tenure.store(Tenure::Busy as u32, Ordering::Release);
@@ -134,6 +154,31 @@ impl ThreadHeap {
         self.mark() as usize - 1
     }
 
+    /// Returns the bin that starts at word `bin_word` of the bins.
+    #[inline(always)]
+    pub(crate) fn bin_at(&self, bin_word: u8) -> &Bin {
+        let first: *const Bin = self.bins.as_ptr();
+        // SAFETY: a bin is two words, and a bin word is twice the number of a bin, `fast_bin_word`.
+        let bin = unsafe { first.cast::<AtomicPtr<u8>>().add(usize::from(bin_word)) };
+        // SAFETY: as above, a bin starts there.
+        unsafe { &*bin.cast() }
+    }
+
+    /// Returns whether `block` lies in the home region, as far as its bin's class cares.
+    #[inline(always)]
+    pub(crate) fn is_home(&self, block: *mut u8, bin_word: u8) -> bool {
+        // SAFETY: [bin-single-writer] the caller is the holder of the tenure, or looks at the
+        // unbound thread heap, which nobody writes.
+        let home = unsafe { *self.home.get() };
+        (address(block) ^ home) & home_mask(bin_word) == 0
+    }
+
+    /// Makes `region` the home region. Holder of the tenure only.
+    pub(crate) fn set_home(&self, region: RegionRef) {
+        // SAFETY: [bin-single-writer] nobody but the holder of the tenure reads or writes it.
+        unsafe { *self.home.get() = region.base() };
+    }
+
     /// Returns what is kept for `class` beside the bin.
     pub(crate) fn class(&self, class: usize) -> &ClassState {
         &self.classes[class]
@@ -151,7 +196,7 @@ impl ThreadHeap {
         let Some(region) = lease.region else { return };
         if self.lease.load(Ordering::Relaxed) != region.base() {
             self.lease.store(region.base(), Ordering::Relaxed);
-            self.home.store(region.base(), Ordering::Relaxed);
+            self.set_home(region);
         }
     }
 
@@ -162,7 +207,7 @@ impl ThreadHeap {
             return store.take_magazine(self.lease().region);
         }
         // SAFETY: [magazine-one-owner] the list holds empty magazines of this thread heap.
-        self.empties.store(unsafe { &*first }.next_empty(), Ordering::Relaxed);
+        self.empties.store(unsafe { &*first }.next(), Ordering::Relaxed);
         self.empties_count.fetch_sub(1, Ordering::Relaxed);
         first
     }
@@ -177,20 +222,20 @@ impl ThreadHeap {
             return store.give_magazine(magazine);
         }
         // SAFETY: [magazine-one-owner] the caller owns the magazine it gives.
-        unsafe { &*magazine }.set_next_empty(self.empties.load(Ordering::Relaxed));
+        unsafe { &*magazine }.set_next(self.empties.load(Ordering::Relaxed));
         self.empties.store(magazine, Ordering::Relaxed);
         self.empties_count.store(kept + 1, Ordering::Relaxed);
     }
 
     /// Takes a full spare magazine of `class`.
     pub(crate) fn pop_spare(&self, class: usize) -> Option<*mut Magazine> {
-        let (state, rounds) = (&self.classes[class], magazine_rounds(class));
+        let state = &self.classes[class];
         let first = state.spares.load(Ordering::Relaxed);
         if first.is_null() {
             return None;
         }
         // SAFETY: [magazine-one-owner] the list holds full magazines of this thread heap.
-        state.spares.store(unsafe { &*first }.next_spare(rounds), Ordering::Relaxed);
+        state.spares.store(unsafe { &*first }.next(), Ordering::Relaxed);
         self.count_spares(class, |sum, one| sum - one);
         Some(first)
     }
@@ -204,7 +249,7 @@ impl ThreadHeap {
         }
         let next = state.spares.load(Ordering::Relaxed);
         // SAFETY: [magazine-one-owner] the caller owns the magazine it gives.
-        unsafe { &*magazine }.set_next_spare(rounds, next);
+        unsafe { &*magazine }.set_next(next);
         state.spares.store(magazine, Ordering::Relaxed);
         self.count_spares(class, |sum, one| sum + one);
         true
@@ -223,7 +268,7 @@ impl ThreadHeap {
     /// Returns the blocks of `class` cached here; any thread, a snapshot.
     pub(crate) fn cached_blocks(&self, class: usize) -> usize {
         let state = &self.classes[class];
-        self.bins[class].count()
+        self.bins[class].count(magazine_rounds(class))
             + state.spare_blocks.load(Ordering::Relaxed) as usize
             + usize::from(state.away_blocks.load(Ordering::Relaxed))
     }
@@ -231,8 +276,8 @@ impl ThreadHeap {
     /// Forgets every block and magazine, all dead. Holder of the tenure only.
     pub(crate) fn reset(&self) {
         for (class, bin) in self.bins.iter().enumerate().take(SLAB_CLASSES) {
-            bin.clear(home_mask(class));
-            self.classes[class].reset();
+            bin.clear();
+            self.classes[class].reset(class);
         }
         self.spare_bytes.store(0, Ordering::Relaxed);
         self.empties.store(ptr::null_mut(), Ordering::Relaxed);
@@ -242,13 +287,13 @@ impl ThreadHeap {
     /// Calls `act` with class and block for every block cached here. Holder of the tenure only.
     pub(crate) fn for_each_cached(&self, act: &mut impl FnMut(usize, usize)) {
         for (class, state) in self.classes.iter().enumerate() {
-            self.bins[class].for_each_block(|block| act(class, block));
+            self.bins[class].for_each_block(magazine_rounds(class), |block| act(class, block));
             let mut spare = state.spares.load(Ordering::Relaxed);
             while !spare.is_null() {
                 // SAFETY: [magazine-one-owner] the list holds full magazines of this thread heap.
                 let magazine = unsafe { &*spare };
                 magazine.blocks(magazine_rounds(class)).for_each(|block| act(class, block));
-                spare = magazine.next_spare(magazine_rounds(class));
+                spare = magazine.next();
             }
             let away = state.away.load(Ordering::Relaxed);
             // SAFETY: [magazine-one-owner] null, or this thread heap's.
@@ -271,7 +316,7 @@ impl ThreadHeap {
         self.empties_count.store(0, Ordering::Relaxed);
         while !empty.is_null() {
             // SAFETY: [magazine-one-owner] the list holds empty magazines of this thread heap.
-            let next = unsafe { &*empty }.next_empty();
+            let next = unsafe { &*empty }.next();
             store.give_magazine(empty);
             empty = next;
         }
@@ -312,17 +357,41 @@ impl ThreadHeap {
     }
 
     fn flush_bin(&self, store: &Store, class: usize, kept: usize) {
-        let bin = &self.bins[class];
-        let surplus = bin.count().saturating_sub(kept);
-        let blocks = (0..surplus).map(|_| crate::base::address(bin.pop()));
-        give_group(store, class, blocks);
+        let (bin, rounds) = (&self.bins[class], magazine_rounds(class));
+        let surplus = bin.count(rounds).saturating_sub(kept);
+        give_group(store, class, (0..surplus).map(|_| take_either(bin, rounds)));
         if kept == 0 {
-            self.give_empty(store, bin.unload_empty());
+            self.give_empty(store, bin.unload_taking());
+            self.give_empty(store, bin.unload_given());
         }
     }
 }
 
+/// Takes a block of a bin that has one, from whichever magazine.
+fn take_either(bin: &Bin, rounds: usize) -> usize {
+    let block = bin.pop();
+    if !block.is_null() {
+        return address(block);
+    }
+    bin.exchange(rounds, 1);
+    address(bin.pop())
+}
+
 impl ClassState {
+    const fn new() -> ClassState {
+        ClassState {
+            slab: AtomicUsize::new(0),
+            spares: AtomicPtr::new(ptr::null_mut()),
+            away: AtomicPtr::new(ptr::null_mut()),
+            spare_blocks: AtomicU32::new(0),
+            away_blocks: AtomicU8::new(0),
+            word: AtomicU8::new(0),
+            // More than any bin holds: an unbound thread heap never exchanges.
+            rounds: AtomicU8::new(u8::MAX),
+            _pad: AtomicU8::new(0),
+        }
+    }
+
     /// Returns the slab refills come from.
     pub(crate) fn slab(&self) -> Option<Slab> {
         let base = self.slab.load(Ordering::Relaxed);
@@ -340,13 +409,14 @@ impl ClassState {
         self.word.store(0, Ordering::Relaxed);
     }
 
-    fn reset(&self) {
+    fn reset(&self, class: usize) {
         self.set_slab(None);
         self.spares.store(ptr::null_mut(), Ordering::Relaxed);
         self.away.store(ptr::null_mut(), Ordering::Relaxed);
         self.spare_blocks.store(0, Ordering::Relaxed);
         self.away_blocks.store(0, Ordering::Relaxed);
-        self.rounds.store(REFILL_ROUNDS_FIRST as u8, Ordering::Relaxed);
+        let rounds = REFILL_ROUNDS_FIRST.min(circulating_rounds(class));
+        self.rounds.store(rounds as u8, Ordering::Relaxed);
     }
 
     fn take_slab(&self) -> Option<Slab> {
@@ -354,11 +424,6 @@ impl ClassState {
         self.set_slab(None);
         slab
     }
-}
-
-/// Returns which bits of a block of `class` must equal the home region's address.
-const fn home_mask(class: usize) -> usize {
-    if shares_lines(class) { !(REGION_BYTES - 1) } else { 0 }
 }
 
 const _: () = assert!(META_CLASS == SLAB_CLASSES, "the last bin is the one of size zero");

@@ -14,7 +14,7 @@ use core::ptr::{self, NonNull};
 use super::builder::{HeapBuilder, Options};
 use super::core::HeapCore;
 use super::thread;
-use crate::base::{fast_class, is_fast_layout};
+use crate::base::{fast_bin_word, is_fast_layout};
 use crate::config;
 use crate::error::HeapError;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
@@ -125,13 +125,13 @@ impl Heap {
     #[inline(always)]
     pub(super) fn allocate_block(&self, layout: Layout) -> *mut u8 {
         if is_fast_layout(layout.size(), layout.align()) {
-            let thread_heap = thread::current(self.entry.load(Ordering::Relaxed));
-            // SAFETY: `fast_class` is at most the number of the last bin.
-            let bin = unsafe { thread_heap.bins.get_unchecked(fast_class(layout.size())) };
-            let block = bin.pop();
+            let thread_heap = thread::current(self.entry());
+            let bin_word = fast_bin_word(layout.size());
+            let block = thread_heap.bin_at(bin_word).pop();
             if !block.is_null() {
                 return block;
             }
+            return self.allocate_again(layout.size(), layout.align());
         }
         self.allocate_slow(layout.size(), layout.align())
     }
@@ -146,15 +146,21 @@ impl Heap {
     #[inline(always)]
     pub(super) unsafe fn deallocate_block(&self, block: NonNull<u8>, layout: Layout) {
         if is_fast_layout(layout.size(), layout.align()) {
-            let thread_heap = thread::current(self.entry.load(Ordering::Relaxed));
-            // SAFETY: `fast_class` is at most the number of the last bin.
-            let bin = unsafe { thread_heap.bins.get_unchecked(fast_class(layout.size())) };
-            let home = thread_heap.home.load(Ordering::Relaxed);
-            if bin.is_home(block.as_ptr(), home) && bin.push(block.as_ptr()) {
+            let thread_heap = thread::current(self.entry());
+            let bin_word = fast_bin_word(layout.size());
+            if thread_heap.is_home(block.as_ptr(), bin_word)
+                && thread_heap.bin_at(bin_word).push(block.as_ptr())
+            {
                 return;
             }
         }
         self.deallocate_slow(block, layout.size(), layout.align());
+    }
+
+    /// Returns the offset of the heap's entry in the slot tables.
+    #[inline(always)]
+    pub(super) fn entry(&self) -> usize {
+        self.entry.load(Ordering::Relaxed)
     }
 
     /// Returns the core if the heap is bound.

@@ -13,7 +13,9 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::{Heap, large};
-use crate::base::{Tier, address, class_of, is_aligned, slab_block_bytes};
+use crate::base::{
+    Tier, address, class_of, fast_block_bytes, is_aligned, is_fast_layout, slab_block_bytes,
+};
 use crate::config::CHUNK_BYTES;
 
 /// Whether the bytes behind the caller's must read as zero.
@@ -26,7 +28,28 @@ pub(super) enum Tail {
 }
 
 /// Returns the usable bytes of a block allocated with `layout`.
+// Inlined, so that callers that ignore the length do not pay for it.
+#[inline]
 pub(super) fn block_bytes(layout: Layout) -> usize {
+    if is_fast_layout(layout.size(), layout.align()) {
+        fast_block_bytes(layout.size())
+    } else {
+        odd_block_bytes(layout)
+    }
+}
+
+/// Returns whether a block for `from` serves `to` as far as its size goes.
+fn has_same_block(from: Layout, to: Layout) -> bool {
+    match (class_of(from.size(), from.align()), class_of(to.size(), to.align())) {
+        (Tier::Mapping { bytes: from }, Tier::Mapping { bytes: to }) => {
+            large::mapping_block_bytes(from) == large::mapping_block_bytes(to)
+        }
+        (from, to) => from == to,
+    }
+}
+
+/// [`block_bytes`] of layouts that are not fast ones.
+fn odd_block_bytes(layout: Layout) -> usize {
     match class_of(layout.size(), layout.align()) {
         Tier::Zero => 0,
         Tier::Slab(class) => slab_block_bytes(class),
@@ -59,9 +82,7 @@ impl Heap {
         tail: Tail,
     ) -> Option<NonNull<u8>> {
         let kept_bytes = from.size().min(to.size());
-        let has_same_class =
-            class_of(from.size(), from.align()) == class_of(to.size(), to.align());
-        if has_same_class && from.size() != 0 && is_aligned(address(block.as_ptr()), to.align()) {
+        if has_same_block(from, to) && from.size() != 0 && is_aligned(address(block.as_ptr()), to.align()) {
             if tail == Tail::Zeroed {
                 // SAFETY: the block has `block_bytes` bytes, at least `kept_bytes`.
                 unsafe { zero_from(block, kept_bytes, block_bytes(to)) };

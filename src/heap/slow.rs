@@ -8,12 +8,25 @@ use core::ptr::{self, NonNull};
 
 use super::core::HeapCore;
 use super::{Heap, large, thread};
-use crate::base::{Tier, address, at_address, class_of, slab_block_bytes};
-use crate::cache::{ThreadHeap, exchange, free_stray, give_block, refill, report, take_block};
+use crate::base::{Tier, address, at_address, class_of, fast_class};
+use crate::cache::{ThreadHeap, free_at_home, free_stray, give_block, recirculate, refill, take_block};
 use crate::os::{FaultKind, FaultSite, fault};
 use crate::sync::Ordering;
 
 impl Heap {
+    /// Allocates when the bin has nothing to take: from what the thread gave back itself, if that
+    /// is enough. Not cold: a loop that frees what it allocates comes here every few rounds.
+    #[inline(never)]
+    pub(super) fn allocate_again(&self, size: usize, align: usize) -> *mut u8 {
+        if size != 0 {
+            let block = recirculate(thread::current(self.entry()), fast_class(size));
+            if !block.is_null() {
+                return block;
+            }
+        }
+        self.allocate_slow(size, align)
+    }
+
     /// Allocates when the bin is empty or the layout is not a fast one.
     #[cold]
     #[inline(never)]
@@ -69,7 +82,10 @@ fn allocate_slab(core: &HeapCore, class: usize) -> *mut u8 {
     if !block.is_null() {
         return block;
     }
-    let block = refill(&core.store, thread_heap, class);
+    let mut block = recirculate(thread_heap, class);
+    if block.is_null() {
+        block = refill(&core.store, thread_heap, class);
+    }
     // Without memory for a magazine there may still be a block.
     if block.is_null() { take_block(&core.store, class) } else { block }
 }
@@ -77,17 +93,11 @@ fn allocate_slab(core: &HeapCore, class: usize) -> *mut u8 {
 fn free_slab(core: &HeapCore, class: usize, block: usize) {
     let store = &core.store;
     let Some(thread_heap) = thread_heap(core) else { return give_block(store, block, class) };
-    let bin = &thread_heap.bins[class];
-    if !bin.is_home(at_address(block), thread_heap.home.load(Ordering::Relaxed)) {
+    let pointer: *mut u8 = at_address(block);
+    if !thread_heap.is_home(pointer, 2 * class as u8) {
         return free_stray(store, thread_heap, class, block);
     }
-    if address(bin.top()) == block {
-        report(store, FaultKind::DoubleFree, block, slab_block_bytes(class), 0);
-    }
-    if bin.is_full() {
-        return exchange(store, thread_heap, class, block);
-    }
-    bin.push(at_address(block));
+    free_at_home(store, thread_heap, class, block);
 }
 
 #[cold]

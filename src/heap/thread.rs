@@ -1,16 +1,15 @@
 //! Binding: how a thread reaches its thread heap of a heap, and how it leaves.
 //!
 //! ```text
-//! thread-local pointer ─> slot table { all-zero thread heap | ... | entry per heap slot }
-//!                                          ^                          │ distance in bytes
-//!                                          └──── 0: not bound ────────┤
-//!                          ThreadHeap in a region <─── otherwise ─────┘
+//! thread-local pointer ─> slot table { link | touched | entry per heap slot }
+//!                                                            │ distance in bytes from UNBOUND
+//!        UNBOUND, one constant thread heap <── 0: not bound ─┤
+//!        ThreadHeap in a region's header <──── otherwise ────┘
 //! ```
 //!
-//! An entry holds the distance from the table to the bound thread heap. A zero entry leads to the
-//! table's own start, where lies a thread heap of zeros whose bins are all empty and full: both
-//! fast paths fall to their cold side without a compare. A thread without a table shares one of
-//! zeros.
+//! An entry holds the distance from [`UNBOUND`] to the bound thread heap. A zero entry leads to
+//! UNBOUND itself, whose bins have nothing and take nothing: both fast paths fall to their cold
+//! side without a compare. A thread without a table shares one of zeros.
 //!
 //! The fast path compares no generation. Instead a heap that goes away clears its entry in the
 //! tables of the threads bound to it before its slot can be given out again
@@ -32,14 +31,16 @@ use super::core::HeapCore;
 use crate::base::{address, at_address, reach};
 use crate::cache::{Tenure, ThreadHeap};
 use crate::config::HEAP_SLOTS;
+use crate::region::{LEASED_FOR_BUILDING, RegionRef};
 use crate::os::{arm_exit_hook, map_aligned, os_page_bytes, spin_wait};
 use crate::sync::{AtomicU64, AtomicUsize, Links, Ordering, TaggedStack};
+
+/// What threads see of heaps they are not bound to.
+static UNBOUND: ThreadHeap = ThreadHeap::UNBOUND;
 
 /// What a thread knows of all heaps. All zeros is a thread bound to none.
 #[repr(C)]
 struct SlotTable {
-    /// Never written: every bin empty and full.
-    unbound: ThreadHeap,
     /// Link of the pool of tables, see `TABLES`.
     below: AtomicU64,
     /// Bit = word of `touched` that is not zero. Own thread only.
@@ -109,15 +110,14 @@ pub(super) fn current<'a>(entry: usize) -> &'a ThreadHeap {
     // the offset of one of its entries.
     let distance = unsafe { &*place }.load(Ordering::Relaxed);
     // SAFETY: [slot-clear-before-reuse] a distance that is not 0 leads to the thread heap this
-    // thread bound, whose heap is alive; 0 leads to the table's start, a thread heap of zeros.
-    unsafe { &*reach::<ThreadHeap>(table, distance) }
+    // thread bound, whose heap is alive; 0 leads to `UNBOUND`.
+    unsafe { &*reach::<ThreadHeap>((&raw const UNBOUND).cast_mut().cast(), distance) }
 }
 
 /// Returns the calling thread's thread heap of the heap in `slot`, if it is bound.
 pub(super) fn bound<'a>(slot: usize) -> Option<&'a ThreadHeap> {
     let thread_heap = current(entry_of(slot));
-    let table = LOCAL.with(|local| local.table.get());
-    (address(&raw const *thread_heap) != address(table)).then_some(thread_heap)
+    (!ptr::eq(thread_heap, &raw const UNBOUND)).then_some(thread_heap)
 }
 
 /// Binds the calling thread to the heap; `None` when it must take the direct path.
@@ -131,7 +131,7 @@ pub(super) fn bind(core: &HeapCore) -> Option<&ThreadHeap> {
     thread_heap.table.store((&raw const *table).cast_mut().cast(), Ordering::Relaxed);
     thread_heap.change_tenure(Tenure::Busy, Tenure::Bound);
     table.touch(slot);
-    let distance = address(&raw const *thread_heap).wrapping_sub(address(&raw const *table));
+    let distance = address(&raw const *thread_heap).wrapping_sub(address(&raw const UNBOUND));
     table.entries[slot].store(distance, Ordering::Relaxed);
     Some(thread_heap)
 }
@@ -149,19 +149,17 @@ pub(super) fn forget(thread_heap: &ThreadHeap, slot: usize) {
 
 /// Builds a thread heap in a region nobody leases, or a new one.
 fn build(core: &HeapCore) -> Option<&ThreadHeap> {
-    let is_leased = |region: &crate::region::RegionRef| {
-        region.lessee() == 0 && region.lease(ThreadHeap::mark_of(*region))
-    };
-    let region = match core.store.all_regions().find(is_leased) {
+    // Not its own mark yet: others take a region with that for one with a thread heap.
+    let take = |region: &RegionRef| region.lessee() == 0 && region.lease(LEASED_FOR_BUILDING);
+    let region = match core.store.all_regions().find(take) {
         Some(region) => region,
-        None => {
-            let region = core.store.add_region(0)?;
-            // Another thread may have been quicker; then this one takes the direct path for now.
-            is_leased(&region).then_some(region)?
-        }
+        // A new region another thread leases at once leaves this one on the direct path for now.
+        None => core.store.add_region(0).filter(take)?,
     };
-    // SAFETY: (1) this thread just leased the region to its own number's mark.
-    Some(unsafe { ThreadHeap::build(region) })
+    // SAFETY: (1) this thread just leased the region for building.
+    let thread_heap = unsafe { ThreadHeap::build(region) };
+    region.settle_lease(ThreadHeap::mark_of(region));
+    Some(thread_heap)
 }
 
 /// Returns the calling thread's table, getting one on its first call.
@@ -227,9 +225,9 @@ fn leave(table: &SlotTable, slot: usize) {
         if distance == 0 {
             return;
         }
-        let table_base = (&raw const *table).cast_mut().cast();
+        let base = (&raw const UNBOUND).cast_mut().cast();
         // SAFETY: [slot-clear-before-reuse] the entry is this thread's and the heap is pinned.
-        let thread_heap = unsafe { &*reach::<ThreadHeap>(table_base, distance) };
+        let thread_heap = unsafe { &*reach::<ThreadHeap>(base, distance) };
         let mut round = 0;
         while !thread_heap.change_tenure(Tenure::Bound, Tenure::Busy) {
             spin_wait(&mut round);
@@ -297,5 +295,3 @@ impl Links for TableLinks {
         Self::link(item).store(below, Ordering::Relaxed);
     }
 }
-
-const _: () = assert!(offset_of!(SlotTable, unbound) == 0, "a zero entry leads to the start");

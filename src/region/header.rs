@@ -27,6 +27,9 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 const REACH_BYTES: usize = 4096;
 const REACH_STEPS: usize = CHUNK_BYTES / REACH_BYTES;
 
+/// Mark of a region whose thread heap is being built: that of no thread heap.
+pub(crate) const LEASED_FOR_BUILDING: u32 = u32::MAX;
+
 const HEAD_BYTES: usize = 1024;
 /// Bytes of the area for the lessee's thread heap.
 pub(crate) const THREAD_AREA_BYTES: usize = 2816;
@@ -58,8 +61,8 @@ pub(crate) struct Region {
     magazines: AtomicU64,
     /// Number of the region in its heap's roster. Written before the region is published.
     index: AtomicU32,
-    /// Thread heap that prefers this region: its number plus one, 0 for none. Written by an
-    /// exchange when leased; read as a hint only.
+    /// Thread heap that prefers this region: its number plus one, 0 for none. Taken by an
+    /// exchange; Release publishes the thread heap in this header when the mark is its own.
     lessee: AtomicU32,
     /// Slabs with room, a word a class: bit = first chunk. The slab protocol's claims.
     pub(crate) partial: [AtomicU64; PARTIAL_CLASSES],
@@ -215,13 +218,20 @@ impl Region {
     /// Returns the lessee's mark, 0 when nobody leases the region.
     #[inline]
     pub(crate) fn lessee(&self) -> u32 {
-        self.lessee.load(Ordering::Relaxed)
+        // Acquire: pairs with `settle_lease`, for those who go on to the thread heap.
+        self.lessee.load(Ordering::Acquire)
     }
 
     /// Leases the region to `mark` if nobody has it; returns whether it did.
     pub(crate) fn lease(&self, mark: u32) -> bool {
         // AcqRel: whoever leases a region may build its thread heap in the header.
         self.lessee.compare_exchange(0, mark, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// Names the lessee of a region leased as [`LEASED_FOR_BUILDING`], whose thread heap is built.
+    pub(crate) fn settle_lease(&self, mark: u32) {
+        // Release: publishes the thread heap in the header.
+        self.lessee.store(mark, Ordering::Release);
     }
 
     /// Ends the lease, when the lessee's heap is gone.

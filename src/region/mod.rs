@@ -28,7 +28,7 @@ mod region_cache;
 mod roster;
 
 #[cfg(not(loom))]
-pub(crate) use header::{Region, RegionRef};
+pub(crate) use header::{LEASED_FOR_BUILDING, Region, RegionRef};
 #[cfg(not(loom))]
 pub(crate) use map::{Entry, EntryKind, lookup, relabel};
 #[cfg(not(loom))]
