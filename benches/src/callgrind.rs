@@ -56,8 +56,7 @@ fn count(options: &Options, task: &Task, allocator: &str, iterations: u64) -> Re
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--callgrind-out-file=/dev/null"]);
     command.arg(std::env::current_exe().map_err(died)?).args(child_arguments(&context));
-    command.stdout(Stdio::null()).stderr(Stdio::piped());
-    let log = run(&mut command, limit(options), |child| child.stderr.take())?;
+    let log = run(&mut command, limit(options))?.stderr;
     let collected = log.lines().find_map(|line| line.split_once("Collected : "));
     let number = collected.and_then(|(_, number)| number.trim().parse().ok());
     number.ok_or_else(|| Failure::Died("no count from valgrind".into()))

@@ -14,14 +14,12 @@ pub(crate) struct Context {
     /// Length of a sample of a threaded workload, of wall time.
     pub(crate) threaded_sample_ms: u64,
     pub(crate) samples: u32,
-    /// Divides the volume of the workloads that measure memory.
-    pub(crate) shrink: usize,
     /// Runs exactly this many iterations, untimed, for instruction counts.
     pub(crate) iterations: Option<u64>,
 }
 
 impl Context {
-    /// The number after the last space of the case.
+    /// The number that the case ends with, after a space if it is more than that.
     ///
     /// # Panics
     /// If there is none: the case was not made by the workload that reads it.

@@ -79,7 +79,6 @@ pub(crate) fn context(options: &Options, task: &Task, allocator: &str) -> Contex
         sample_ms: if quick { 8 } else { 40 },
         threaded_sample_ms: if quick { 40 } else { 200 },
         samples: if quick { 2 } else { 3 },
-        shrink: if quick { 10 } else { 1 },
         iterations: None,
     }
 }

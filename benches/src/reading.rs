@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// Below this, resident sets are called equal.
+const RESIDENT_FLOOR_BYTES: f64 = 65536.0;
+
 /// Unit of a reading, and with it which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unit {
@@ -22,6 +25,8 @@ pub(crate) struct Reading {
     pub(crate) best: f64,
     pub(crate) median: f64,
     pub(crate) worst: f64,
+    /// Values below this are called equal; zero but for memory.
+    pub(crate) floor: f64,
     /// Whether other processes left the machine alone meanwhile.
     pub(crate) is_quiet: bool,
     pub(crate) note: Option<String>,
@@ -64,13 +69,34 @@ impl Reading {
             best: unit.best(samples.iter().copied()),
             worst: unit.worst(samples.iter().copied()),
             median: median(samples),
+            floor: 0.0,
             is_quiet: true,
             note: None,
         }
     }
 
-    pub(crate) fn single(label: &str, unit: Unit, value: f64) -> Reading {
-        Reading { label: label.into(), ..Reading::of(unit, vec![value]) }
+    /// One time, taken once a process.
+    pub(crate) fn time(label: &str, ns: f64) -> Reading {
+        Reading { label: label.into(), ..Reading::of(Unit::NsPerOp, vec![ns]) }
+    }
+
+    /// Resident bytes in all.
+    pub(crate) fn resident(label: &str, bytes: u64) -> Reading {
+        let floor = RESIDENT_FLOOR_BYTES;
+        Reading { label: label.into(), floor, ..Reading::of(Unit::Bytes, vec![bytes as f64]) }
+    }
+
+    /// Resident bytes, divided among `count` things.
+    pub(crate) fn resident_each(label: &str, bytes: u64, count: usize) -> Reading {
+        let all = Reading::resident(label, bytes);
+        let each = |value| value / count as f64;
+        Reading {
+            best: each(all.best),
+            median: each(all.median),
+            worst: each(all.worst),
+            floor: each(all.floor),
+            ..all
+        }
     }
 }
 

@@ -4,9 +4,9 @@ use crate::context::Context;
 use crate::reading::Outcome;
 use std::io::Read;
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::channel;
-use std::thread;
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 /// Why a child gave no outcome.
@@ -32,46 +32,73 @@ pub(crate) fn child_arguments(context: &Context) -> [String; 2] {
 
 /// Runs `context` in a fresh process.
 pub(crate) fn run_child(context: &Context, limit: Duration) -> Result<Outcome, Failure> {
-    let program = std::env::current_exe().map_err(|error| Failure::Died(error.to_string()))?;
-    let mut command = Command::new(program);
-    command.args(child_arguments(context)).stderr(Stdio::null());
-    let output = run(command.stdout(Stdio::piped()), limit, |child| child.stdout.take())?;
-    serde_json::from_str(&output)
+    let mut command = Command::new(std::env::current_exe().map_err(died)?);
+    let printed = run(command.args(child_arguments(context)), limit)?;
+    serde_json::from_str(&printed.stdout)
         .map_err(|error| Failure::Died(format!("unreadable outcome: {error}")))
 }
 
-/// Runs `command` and returns all that came out of the pipe that `pick` takes.
-pub(crate) fn run<P: Read + Send + 'static>(
-    command: &mut Command,
-    limit: Duration,
-    pick: impl FnOnce(&mut Child) -> Option<P>,
-) -> Result<String, Failure> {
-    let died = |error: std::io::Error| Failure::Died(error.to_string());
-    let mut child = command.stdin(Stdio::null()).spawn().map_err(died)?;
-    let mut pipe = pick(&mut child).ok_or_else(|| Failure::Died("no pipe".into()))?;
-    let (sender, receiver) = channel();
-    let reader = thread::spawn(move || {
-        let mut text = String::new();
-        let read = pipe.read_to_string(&mut text).map(|_| text);
-        // The receiver has gone if the limit was reached.
-        _ = sender.send(read);
-    });
-    let text = receiver.recv_timeout(limit);
-    if text.is_err() {
-        // A child that ended meanwhile cannot be ended again, which is no matter.
+/// What a process printed.
+#[derive(Debug)]
+pub(crate) struct Printed {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+/// Runs `command` to its end, or to `limit`.
+///
+/// # Errors
+/// It could not be started, took too long, or did not end well.
+pub(crate) fn run(command: &mut Command, limit: Duration) -> Result<Printed, Failure> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().map_err(died)?;
+    let (ended, end) = channel::<()>();
+    let stdout = read_all(child.stdout.take(), ended.clone());
+    let stderr = read_all(child.stderr.take(), ended);
+    // Nothing is ever sent: both readers drop their senders at the end of their pipes.
+    let is_late = end.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+    if is_late {
+        // A child that has ended meanwhile cannot be ended again, which is no matter.
         _ = child.kill();
     }
     let status = child.wait().map_err(died)?;
-    _ = reader.join();
-    let text = text.map_err(|_| Failure::TimedOut)?.map_err(died)?;
-    if status.success() { Ok(text) } else { Err(Failure::Died(manner(status))) }
+    let printed = Printed {
+        stdout: stdout.join().unwrap_or_default(),
+        stderr: stderr.join().unwrap_or_default(),
+    };
+    match status.success() {
+        _ if is_late => Err(Failure::TimedOut),
+        true => Ok(printed),
+        false => Err(Failure::Died(manner(status, &printed.stderr))),
+    }
 }
 
-fn manner(status: ExitStatus) -> String {
-    match (status.signal(), status.code()) {
+fn read_all<P: Read + Send + 'static>(pipe: Option<P>, ended: Sender<()>) -> JoinHandle<String> {
+    thread::spawn(move || {
+        let mut text = Vec::new();
+        if let Some(mut pipe) = pipe {
+            // What came before an error is all there is to be had.
+            _ = pipe.read_to_end(&mut text);
+        }
+        drop(ended);
+        String::from_utf8_lossy(&text).into_owned()
+    })
+}
+
+fn died(error: std::io::Error) -> Failure {
+    Failure::Died(error.to_string())
+}
+
+/// How a process ended, and the last line it wrote about it.
+fn manner(status: ExitStatus, stderr: &str) -> String {
+    let how = match (status.signal(), status.code()) {
         (Some(libc::SIGSEGV), _) => "segmentation fault".into(),
         (Some(libc::SIGABRT), _) => "aborted".into(),
         (Some(signal), _) => format!("signal {signal}"),
         (None, code) => format!("exit code {}", code.unwrap_or(-1)),
+    };
+    match stderr.lines().rfind(|line| !line.trim().is_empty()) {
+        Some(line) => format!("{how}: {line}"),
+        None => how,
     }
 }

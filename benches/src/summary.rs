@@ -4,9 +4,6 @@ use crate::parent::Runs;
 use crate::reading::{Reading, Unit, median};
 use crate::task::{Rank, Task};
 
-/// Below this, resident sets are called equal.
-const RSS_FLOOR_BYTES: f64 = 65536.0;
-
 /// One quantity of one task, for all allocators.
 #[derive(Debug)]
 pub(crate) struct Cell {
@@ -14,6 +11,8 @@ pub(crate) struct Cell {
     pub(crate) case: String,
     pub(crate) threads: usize,
     pub(crate) unit: Unit,
+    /// Values below this are called equal.
+    pub(crate) floor: f64,
     pub(crate) entries: Vec<Entry>,
 }
 
@@ -55,15 +54,25 @@ pub(crate) struct Ratio {
 /// Condenses the runs of `task`, one cell a quantity.
 pub(crate) fn cells(task: &Task, runs: &[Runs]) -> Vec<Cell> {
     let Some(model) = runs.iter().find_map(|runs| runs.outcomes.first()) else {
-        return vec![cell(task, runs, "", Unit::NsPerOp)];
+        return vec![cell(task, runs, &Reading::of(Unit::NsPerOp, Vec::new()))];
     };
-    model.readings.iter().map(|reading| cell(task, runs, &reading.label, reading.unit)).collect()
+    model.readings.iter().map(|model| cell(task, runs, model)).collect()
 }
 
-fn cell(task: &Task, runs: &[Runs], label: &str, unit: Unit) -> Cell {
-    let case = if label.is_empty() { task.case.clone() } else { format!("{}: {label}", task.case) };
-    let entries = runs.iter().map(|runs| entry(runs, label)).collect();
-    Cell { workload: task.workload, case, threads: task.threads, unit, entries }
+/// The cell of the quantity that `model` is a reading of.
+fn cell(task: &Task, runs: &[Runs], model: &Reading) -> Cell {
+    let case = match model.label.as_str() {
+        "" => task.case.clone(),
+        label => format!("{}: {label}", task.case),
+    };
+    Cell {
+        workload: task.workload,
+        case,
+        threads: task.threads,
+        unit: model.unit,
+        floor: model.floor,
+        entries: runs.iter().map(|runs| entry(runs, &model.label)).collect(),
+    }
 }
 
 fn entry(runs: &Runs, label: &str) -> Entry {
@@ -139,7 +148,7 @@ impl Cell {
         match self.unit {
             Unit::OpsPerSecond => ours / rival,
             Unit::NsPerOp => rival / ours,
-            Unit::Bytes => rival.max(RSS_FLOOR_BYTES) / ours.max(RSS_FLOOR_BYTES),
+            Unit::Bytes => rival.max(self.floor) / ours.max(self.floor),
         }
     }
 }

@@ -36,8 +36,12 @@ pub(crate) enum Tenure {
     Idle = 0,
     /// The thread whose slot table leads to it.
     Bound = 1,
-    /// Whoever put it into this state, for a short while.
+    /// Whoever put it into this state, for a short while; it was Idle, or its thread is leaving.
     Busy = 2,
+    /// Whoever holds the whole heap exclusively; it was Bound.
+    Held = 3,
+    /// As Held, and the bound thread has left meanwhile.
+    Orphaned = 4,
 }
 
 /// One heap's caches for one thread.

@@ -14,9 +14,42 @@ use super::table;
 use crate::cache::{Look, Store, Tenure};
 use crate::config::{REGION_BYTES, THREAD_CACHE_BYTES_DEFAULT};
 use crate::error::HeapError;
-use crate::os::spin_wait;
+use crate::os::{debug_check, spin_wait};
 use crate::region::{RegionRef, Roster, acquire_region, release_region, unmap_block};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+
+/// Bit of `HeapCore::visitors`: the heap is held.
+const HELD: usize = 1 << (usize::BITS - 1);
+
+/// A heap held exclusively, see [`HeapCore::hold`]; lets go when dropped.
+#[derive(Debug)]
+pub(super) struct Held<'a>(&'a HeapCore);
+
+impl Held<'_> {
+    /// Empties every cache into the slabs.
+    pub(super) fn drain(&self) {
+        for thread_heap in self.0.store.thread_heaps() {
+            thread_heap.drain(&self.0.store);
+        }
+        crate::cache::drain_depots(&self.0.store);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        for thread_heap in self.0.store.thread_heaps() {
+            if thread_heap.change_tenure(Tenure::Held, Tenure::Bound) {
+                continue;
+            }
+            let is_idle = thread_heap.change_tenure(Tenure::Busy, Tenure::Idle)
+                || thread_heap.change_tenure(Tenure::Orphaned, Tenure::Idle);
+            debug_check!(is_idle, "bin-single-writer");
+            self.0.store.idle.mark(thread_heap.region_index());
+        }
+        // Release: publishes what was done while holding.
+        self.0.visitors.fetch_and(!HELD, Ordering::Release);
+    }
+}
 
 /// What a heap is.
 #[derive(Debug)]
@@ -29,6 +62,8 @@ pub(super) struct HeapCore {
     pub(super) mapped_bytes: AtomicUsize,
     /// Handles of a shared heap. Release on leaving, Acquire by the last.
     pub(super) handles: AtomicUsize,
+    /// Visitors inside, and whether the heap is held against them. See `hold` and `visit`.
+    visitors: AtomicUsize,
     /// Whether threads keep caches in this heap.
     pub(super) has_thread_cache: bool,
 }
@@ -53,6 +88,7 @@ impl HeapCore {
             mappings: Roster::new(),
             mapped_bytes: AtomicUsize::new(0),
             handles: AtomicUsize::new(1),
+            visitors: AtomicUsize::new(0),
             has_thread_cache: options.has_thread_cache,
         };
         // SAFETY: the area is in the mapped header of a region this thread just acquired, it is
@@ -79,34 +115,35 @@ impl HeapCore {
         result
     }
 
-    /// Makes every thread heap Busy, waiting for threads on their way out; calls `act`; lets go.
+    /// Holds the heap against everyone who may be in it without a `&Heap`, until the guard goes.
     /// The caller holds the heap exclusively, so no bound thread is inside.
-    pub(super) fn with_all_held<R>(&self, act: impl FnOnce() -> R) -> R {
+    pub(super) fn hold(&self) -> Held<'_> {
+        // Acquire: what visitors did is seen.
+        let mut visitors = self.visitors.fetch_or(HELD, Ordering::Acquire);
+        let mut round = 0;
+        while visitors & !HELD != 0 {
+            spin_wait(&mut round);
+            visitors = self.visitors.load(Ordering::Acquire);
+        }
         for thread_heap in self.store.thread_heaps() {
-            let mut round = 0;
             while !thread_heap.change_tenure(Tenure::Idle, Tenure::Busy)
-                && !thread_heap.change_tenure(Tenure::Bound, Tenure::Busy)
+                && !thread_heap.change_tenure(Tenure::Bound, Tenure::Held)
             {
                 spin_wait(&mut round);
             }
         }
-        let result = act();
-        for thread_heap in self.store.thread_heaps() {
-            let is_bound = !thread_heap.table.load(Ordering::Relaxed).is_null();
-            let tenure = if is_bound { Tenure::Bound } else { Tenure::Idle };
-            thread_heap.change_tenure(Tenure::Busy, tenure);
-        }
-        result
+        Held(self)
     }
 
-    /// Empties every cache into the slabs. The caller holds the heap exclusively.
-    pub(super) fn quiesce(&self) {
-        self.with_all_held(|| {
-            for thread_heap in self.store.thread_heaps() {
-                thread_heap.drain(&self.store);
-            }
-        });
-        crate::cache::drain_depots(&self.store);
+    /// Calls `act` as a visitor of a heap the caller only pins; `None` if the heap is held.
+    pub(super) fn visit<R>(&self, act: impl FnOnce(&HeapCore) -> R) -> Option<R> {
+        let enter = |now: usize| (now & HELD == 0).then_some(now + 1);
+        // Acquire: what the last holder did is seen.
+        self.visitors.fetch_update(Ordering::Acquire, Ordering::Relaxed, enter).ok()?;
+        let result = act(self);
+        // Release: pairs with the Acquire in `hold`.
+        self.visitors.fetch_sub(1, Ordering::Release);
+        Some(result)
     }
 
     /// Calls `act` on every idle thread heap, Busy meanwhile.

@@ -119,7 +119,8 @@ impl Heap {
     /// ```
     pub fn reset(&mut self) {
         let Some(core) = self.core() else { return };
-        core.with_all_held(|| clear(core));
+        let _held = core.hold();
+        clear(core);
     }
 
     /// Drops the heap and returns what was still allocated in it.
@@ -129,7 +130,8 @@ impl Heap {
     pub fn close(self) -> LeakReport {
         let mut report = LeakReport::CLEAN;
         if let Some(core) = self.core() {
-            core.quiesce();
+            let held = core.hold();
+            held.drain();
             core.for_each_live(|block, bytes| report.add(block, bytes));
         }
         report
@@ -161,8 +163,8 @@ impl Heap {
         let Ok(parent) = parent.bound_core() else { return };
         // SAFETY: the handle owned the heap and is unbound now, so the core is this call's alone.
         let child = unsafe { child.as_ref() };
-        child.quiesce();
         child.withdraw();
+        child.hold().drain();
         if move_into(child, parent) {
             table::give_slot(child.store.slot);
         }

@@ -228,16 +228,27 @@ fn leave(table: &SlotTable, slot: usize) {
         let base = (&raw const UNBOUND).cast_mut().cast();
         // SAFETY: [slot-clear-before-reuse] the entry is this thread's and the heap is pinned.
         let thread_heap = unsafe { &*reach::<ThreadHeap>(base, distance) };
-        let mut round = 0;
-        while !thread_heap.change_tenure(Tenure::Bound, Tenure::Busy) {
-            spin_wait(&mut round);
-        }
-        thread_heap.cool(&core.store);
         entry.store(0, Ordering::Relaxed);
         thread_heap.table.store(ptr::null_mut(), Ordering::Relaxed);
-        thread_heap.change_tenure(Tenure::Busy, Tenure::Idle);
-        core.store.idle.mark(thread_heap.region_index());
+        hand_back(core, thread_heap);
     });
+}
+
+/// Gives up the tenure of a thread heap whose thread is leaving.
+fn hand_back(core: &HeapCore, thread_heap: &ThreadHeap) {
+    let mut round = 0;
+    loop {
+        if thread_heap.change_tenure(Tenure::Bound, Tenure::Busy) {
+            thread_heap.cool(&core.store);
+            thread_heap.change_tenure(Tenure::Busy, Tenure::Idle);
+            return core.store.idle.mark(thread_heap.region_index());
+        }
+        // Whoever holds the heap makes it Idle.
+        if thread_heap.change_tenure(Tenure::Held, Tenure::Orphaned) {
+            return;
+        }
+        spin_wait(&mut round);
+    }
 }
 
 impl SlotTable {

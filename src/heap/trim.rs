@@ -13,7 +13,7 @@ use crate::base::at_address;
 use crate::cache::drain_depots;
 use crate::config::{CHUNK_BYTES, REGION_CHUNKS};
 use crate::os::purge;
-use crate::region::RegionRef;
+use crate::region::{RegionRef, purge_warm_regions};
 
 impl Heap {
     /// Gives memory without a live owner back to the system; returns the bytes.
@@ -42,8 +42,8 @@ impl Heap {
     }
 }
 
-/// Trims every heap of the process, without the caches of threads that run; returns the bytes
-/// given back.
+/// Trims every heap of the process, without the caches of threads that run, and the memory of
+/// dropped heaps that is kept for the next ones; returns the bytes given back.
 ///
 /// # Cost
 /// O(heaps + regions + cached blocks).
@@ -55,7 +55,8 @@ impl Heap {
 /// polyheap::trim_all();
 /// ```
 pub fn trim_all() -> usize {
-    live_slots().filter_map(|slot| HeapCore::with_pinned(slot, trim_shared)).sum()
+    let trim_slot = |slot| HeapCore::with_pinned(slot, |core| core.visit(trim_shared)).flatten();
+    live_slots().filter_map(trim_slot).sum::<usize>() + purge_warm_regions()
 }
 
 fn trim_shared(core: &HeapCore) -> usize {

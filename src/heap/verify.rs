@@ -53,7 +53,8 @@ impl Heap {
     /// ```
     pub fn verify(&mut self) -> Result<(), Violation> {
         let Some(core) = self.core() else { return Ok(()) };
-        core.with_all_held(|| verify_held(core))
+        let _held = core.hold();
+        verify_held(core)
     }
 }
 

@@ -127,7 +127,8 @@ impl Heap {
     /// ```
     pub fn visit_blocks(&mut self, mut visit: impl FnMut(Block<'_>)) {
         let Some(core) = self.core() else { return };
-        core.quiesce();
+        let held = core.hold();
+        held.drain();
         core.for_each_live(|block, bytes| {
             if let Some(pointer) = NonNull::new(at_address(block)) {
                 visit(Block { pointer, bytes, _heap: PhantomData });

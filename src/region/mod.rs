@@ -34,7 +34,7 @@ pub(crate) use map::{Entry, EntryKind, lookup, relabel};
 #[cfg(not(loom))]
 pub(crate) use mapping::{map_block, mapping_at, mapping_bytes, unmap_block};
 #[cfg(not(loom))]
-pub(crate) use region_cache::{acquire_region, release_region};
+pub(crate) use region_cache::{acquire_region, purge_warm_regions, release_region};
 #[cfg(not(loom))]
 pub(crate) use roster::Roster;
 

@@ -33,7 +33,7 @@ static WARM_BYTES: AtomicUsize = AtomicUsize::new(0);
 /// Returns `None` when the system refuses. Lock-free; may call the OS.
 pub(crate) fn acquire_region(slot: usize, index: u32) -> Option<RegionRef> {
     let item = match pop_warm() {
-        Some(item) => item,
+        Some((item, _)) => item,
         None => match COLD.pop(&MapLinks) {
             Some(item) => item,
             None => reserve()?,
@@ -61,24 +61,54 @@ pub(crate) unsafe fn release_region(region: RegionRef) {
     }
     WARM_BYTES.fetch_sub(bytes, Ordering::Relaxed);
     WARM_REGIONS.fetch_sub(1, Ordering::Relaxed);
-    // SAFETY: the region is unused, by this function's contract.
-    if unsafe { purge_whole(region) } {
+    // SAFETY: (1) by this function's contract.
+    unsafe { release_cold(region) };
+}
+
+/// Purges a region and keeps it as a cold one, or as a warm one when the system refuses; returns
+/// whether it was purged.
+///
+/// # Safety
+/// 1. Nobody uses the region.
+unsafe fn release_cold(region: RegionRef) -> bool {
+    let item = (region.base() >> REGION_LOG2) as u64;
+    // SAFETY: (1) of this function's contract.
+    let is_purged = unsafe { purge_whole(region) };
+    if is_purged {
         COLD.push(item, &MapLinks);
     } else {
-        // The system kept the contents: the region is as good as warm, only uncounted.
-        WARM_BYTES.fetch_add(bytes, Ordering::Relaxed);
+        WARM_BYTES.fetch_add(region.resident_bytes(), Ordering::Relaxed);
         WARM_REGIONS.fetch_add(1, Ordering::Relaxed);
         WARM.push(item, &MapLinks);
     }
+    is_purged
 }
 
-fn pop_warm() -> Option<u64> {
+/// Drops the contents of all warm regions; returns their bytes.
+pub(crate) fn purge_warm_regions() -> usize {
+    let mut purged_bytes = 0;
+    // No more than there are now: what the system refuses to purge comes back.
+    for _ in 0..WARM_REGIONS.load(Ordering::Relaxed) {
+        let Some((item, bytes)) = pop_warm() else { break };
+        // SAFETY: items of the stack are mapped regions; this one is now ours.
+        let region = unsafe { RegionRef::at((item as usize) << REGION_LOG2) };
+        // SAFETY: (1) the region was taken off a stack, so nobody uses it.
+        if unsafe { release_cold(region) } {
+            purged_bytes += bytes;
+        }
+    }
+    purged_bytes
+}
+
+/// Takes a warm region and its resident bytes.
+fn pop_warm() -> Option<(u64, usize)> {
     let item = WARM.pop(&MapLinks)?;
     // SAFETY: items of the stack are mapped regions; this one is now ours.
     let region = unsafe { RegionRef::at((item as usize) << REGION_LOG2) };
-    WARM_BYTES.fetch_sub(region.resident_bytes(), Ordering::Relaxed);
+    let bytes = region.resident_bytes();
+    WARM_BYTES.fetch_sub(bytes, Ordering::Relaxed);
     WARM_REGIONS.fetch_sub(1, Ordering::Relaxed);
-    Some(item)
+    Some((item, bytes))
 }
 
 /// Drops the contents of a whole region with one call, up to the last chunk that was reached.

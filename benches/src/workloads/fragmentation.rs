@@ -1,12 +1,12 @@
-//! `fragmentation`: 200 MiB of 64 B; 90 % freed at random; 200 MiB of 256 B; all freed. Resident bytes beyond the start
-//! at each point.
+//! `fragmentation MiB`: 200 MiB of 64 B; 90 % freed at random; as much of 256 B; all freed. Resident bytes beyond the
+//! start at each point.
 
 use super::Workload;
 use crate::chain::Chain;
 use crate::context::Context;
-use crate::memory::rss_bytes;
+use crate::memory::resident_bytes;
 use crate::options::Options;
-use crate::reading::{Reading, Unit};
+use crate::reading::Reading;
 use crate::rng::Rng;
 use crate::subject::{Job, Subject, with_subject};
 use crate::task::{Field, Task};
@@ -18,10 +18,12 @@ pub(crate) const FRAGMENTATION: Workload = Workload {
     run,
 };
 
-const VOLUME_BYTES: usize = 200 << 20;
+const VOLUME_MIB: usize = 200;
+const QUICK_VOLUME_MIB: usize = 20;
 
-fn tasks(_: &Options) -> Vec<Task> {
-    vec![Task::new("fragmentation", "200Mi", Field::Globals)]
+fn tasks(options: &Options) -> Vec<Task> {
+    let volume = if options.quick { QUICK_VOLUME_MIB } else { VOLUME_MIB };
+    vec![Task::new("fragmentation", format!("{volume}"), Field::Globals)]
 }
 
 fn run(context: &Context) -> Vec<Reading> {
@@ -34,11 +36,10 @@ impl Job for Fragmentation<'_> {
     type Output = Vec<Reading>;
 
     fn run<S: Subject>(self, subject: &S) -> Vec<Reading> {
-        let volume = VOLUME_BYTES / self.0.shrink;
+        let volume = self.0.size() << 20;
         let mut rng = Rng::new(0);
-        let before = rss_bytes();
-        let point =
-            |label| Reading::single(label, Unit::Bytes, rss_bytes().saturating_sub(before) as f64);
+        let before = resident_bytes();
+        let point = |label| Reading::resident(label, resident_bytes().saturating_sub(before));
         let mut small = Chain::fill(subject, volume, 64);
         let mut readings = vec![point("64B-live")];
         small.free_if(|| rng.below(10) != 0);

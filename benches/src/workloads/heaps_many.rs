@@ -6,8 +6,8 @@
 use crate::block::layout;
 use crate::heap_subject::{HeapJob, HeapSubject, with_heap};
 use crate::measure::time_once;
-use crate::memory::rss_bytes;
-use crate::reading::{Reading, Unit};
+use crate::memory::resident_bytes;
+use crate::reading::Reading;
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
@@ -27,17 +27,17 @@ impl HeapJob for Many {
         let mut heaps: Vec<H> = Vec::with_capacity(count);
         // Touches the list's own pages, which are not to be counted.
         heaps.spare_capacity_mut().iter_mut().for_each(|place| *place = MaybeUninit::zeroed());
-        let before = rss_bytes();
+        let before = resident_bytes();
         let ((), create_ns) =
             time_once(count, || heaps.extend((0..count).map(|_| one_block::<H>())));
-        let live = rss_bytes().saturating_sub(before);
+        let live = resident_bytes().saturating_sub(before);
         let ((), drop_ns) = time_once(count, || heaps.clear());
-        let after = rss_bytes().saturating_sub(before);
+        let after = resident_bytes().saturating_sub(before);
         vec![
-            Reading::single("create+alloc", Unit::NsPerOp, create_ns),
-            Reading::single("drop", Unit::NsPerOp, drop_ns),
-            Reading::single("RSS per heap", Unit::Bytes, live as f64 / count as f64),
-            Reading::single("RSS after drop", Unit::Bytes, after as f64),
+            Reading::time("create+alloc", create_ns),
+            Reading::time("drop", drop_ns),
+            Reading::resident_each("RSS per heap", live, count),
+            Reading::resident("RSS after drop", after),
         ]
     }
 }

@@ -1,4 +1,4 @@
-//! `threads`: 2 000 short threads, one after another, each of 100 allocations of 8-1 024 B. A thread frees half of its
+//! `threads N`: 2 000 short threads, one after another, each of 100 allocations of 8-1 024 B. A thread frees half of its
 //! blocks; the main thread frees the others when it has ended, or with `hold` keeps them to the end.
 //!
 //! An operation is one thread, in wall time. `RSS at end` is what is then resident beyond the start, held blocks included.
@@ -7,9 +7,9 @@ use super::Workload;
 use crate::block::Block;
 use crate::context::Context;
 use crate::measure::time_wall;
-use crate::memory::rss_bytes;
+use crate::memory::resident_bytes;
 use crate::options::Options;
-use crate::reading::{Reading, Unit};
+use crate::reading::Reading;
 use crate::rng::Rng;
 use crate::subject::{Job, Subject, with_subject};
 use crate::task::{Field, Task};
@@ -19,13 +19,15 @@ pub(crate) const THREADS: Workload =
     Workload { name: "threads", about: "2 000 short threads of 100 allocations", tasks, run };
 
 const SPAWNED: usize = 2000;
+const QUICK_SPAWNED: usize = 200;
 const BLOCKS: usize = 100;
 
-fn tasks(_: &Options) -> Vec<Task> {
-    ["churn", "hold"]
-        .iter()
-        .map(|&case| Task::new("threads", case, Field::MixedSizes).with_threads(2))
-        .collect()
+fn tasks(options: &Options) -> Vec<Task> {
+    let spawned = if options.quick { QUICK_SPAWNED } else { SPAWNED };
+    let task = |case: &&str| {
+        Task::new("threads", format!("{case} {spawned}"), Field::MixedSizes).with_threads(2)
+    };
+    ["churn", "hold"].iter().map(task).collect()
 }
 
 fn run(context: &Context) -> Vec<Reading> {
@@ -38,9 +40,9 @@ impl Job for ThreadChurn<'_> {
     type Output = Vec<Reading>;
 
     fn run<S: Subject>(self, subject: &S) -> Vec<Reading> {
-        let spawned = SPAWNED / self.0.shrink;
-        let is_holding = self.0.case == "hold";
-        let before = rss_bytes();
+        let spawned = self.0.size();
+        let is_holding = self.0.case.starts_with("hold");
+        let before = resident_bytes();
         let mut end_bytes = 0;
         let time = time_wall(self.0, spawned as u64, || {
             let mut held = Vec::with_capacity(spawned * BLOCKS);
@@ -50,10 +52,10 @@ impl Job for ThreadChurn<'_> {
                     held.drain(..).for_each(|block| block.free(subject));
                 }
             }
-            end_bytes = rss_bytes().saturating_sub(before);
+            end_bytes = resident_bytes().saturating_sub(before);
             held.into_iter().for_each(|block| block.free(subject));
         });
-        vec![time, Reading::single("RSS at end", Unit::Bytes, end_bytes as f64)]
+        vec![time, Reading::resident("RSS at end", end_bytes)]
     }
 }
 
