@@ -16,10 +16,13 @@ use crate::config::{REGION_BYTES, THREAD_CACHE_BYTES_DEFAULT};
 use crate::error::HeapError;
 use crate::os::{debug_check, spin_wait};
 use crate::region::{RegionRef, Roster, acquire_region, release_region, unmap_block};
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Bit of `HeapCore::visitors`: the heap is held.
 const HELD: usize = 1 << (usize::BITS - 1);
+
+/// Looks at a moving heap before statistics take what they got.
+const LOOKS_MAX: u32 = 64;
 
 /// A heap held exclusively, see [`HeapCore::hold`]; lets go when dropped.
 #[derive(Debug)]
@@ -62,6 +65,9 @@ pub(super) struct HeapCore {
     pub(super) mapped_bytes: AtomicUsize,
     /// Handles of a shared heap. Release on leaving, Acquire by the last.
     pub(super) handles: AtomicUsize,
+    /// Threads that are leaving the heap (low half) and that have left (high half). Raised before
+    /// and after a leaving thread's flush, so that statistics notice one in between.
+    pub(super) leaves: AtomicU64,
     /// Visitors inside, and whether the heap is held against them. See `hold` and `visit`.
     visitors: AtomicUsize,
     /// Whether threads keep caches in this heap.
@@ -88,6 +94,7 @@ impl HeapCore {
             mappings: Roster::new(),
             mapped_bytes: AtomicUsize::new(0),
             handles: AtomicUsize::new(1),
+            leaves: AtomicU64::new(0),
             visitors: AtomicUsize::new(0),
             has_thread_cache: options.has_thread_cache,
         };
@@ -133,6 +140,21 @@ impl HeapCore {
             }
         }
         Held(self)
+    }
+
+    /// Calls `look` until no thread was leaving the heap meanwhile, a few dozen times at most.
+    pub(super) fn look_in_peace<R>(&self, mut look: impl FnMut() -> R) -> R {
+        let mut round = 0;
+        loop {
+            let before = self.leaves.load(Ordering::Acquire);
+            let result = look();
+            let after = self.leaves.load(Ordering::Acquire);
+            let is_quiet = before == after && before as u32 == 0;
+            if is_quiet || round == LOOKS_MAX {
+                return result;
+            }
+            spin_wait(&mut round);
+        }
     }
 
     /// Calls `act` as a visitor of a heap the caller only pins; `None` if the heap is held.

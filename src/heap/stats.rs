@@ -134,34 +134,38 @@ impl Heap {
     /// # Cost
     /// O(regions + threads); nothing on allocate and free.
     pub fn stats(&self) -> HeapStats {
-        let mut stats = HeapStats::EMPTY;
-        for (class, stats) in stats.classes.iter_mut().enumerate() {
-            stats.block_bytes = slab_block_bytes(class);
+        match self.core() {
+            Some(core) => core.look_in_peace(|| {
+                let mut stats = HeapStats::empty();
+                stats.look_at(core);
+                stats
+            }),
+            None => HeapStats::empty(),
         }
-        if let Some(core) = self.core() {
-            stats.look_at(core);
-        }
-        stats
     }
 }
 
 impl HeapStats {
-    const EMPTY: HeapStats = HeapStats {
-        live_bytes: 0,
-        live_blocks: 0,
-        peak_live_bytes: 0,
-        held_bytes: 0,
-        cached_bytes: 0,
-        dirty_bytes: 0,
-        regions: 0,
-        mappings: 0,
-        threads: 0,
-        thread_heaps: 0,
-        denied_by_limit: 0,
-        denied_by_system: 0,
-        classes: [ClassStats { block_bytes: 0, live_blocks: 0, cached_blocks: 0, slabs: 0 };
-            SLAB_CLASSES],
-    };
+    fn empty() -> HeapStats {
+        HeapStats {
+            live_bytes: 0,
+            live_blocks: 0,
+            peak_live_bytes: 0,
+            held_bytes: 0,
+            cached_bytes: 0,
+            dirty_bytes: 0,
+            regions: 0,
+            mappings: 0,
+            threads: 0,
+            thread_heaps: 0,
+            denied_by_limit: 0,
+            denied_by_system: 0,
+            classes: core::array::from_fn(|class| ClassStats {
+                block_bytes: slab_block_bytes(class),
+                ..ClassStats::default()
+            }),
+        }
+    }
 
     fn look_at(&mut self, core: &HeapCore) {
         self.look_at_caches(core);

@@ -236,6 +236,13 @@ fn leave(table: &SlotTable, slot: usize) {
 
 /// Gives up the tenure of a thread heap whose thread is leaving.
 fn hand_back(core: &HeapCore, thread_heap: &ThreadHeap) {
+    core.leaves.fetch_add(1, Ordering::AcqRel);
+    cool_and_hand_back(core, thread_heap);
+    // One fewer leaving, one more gone.
+    core.leaves.fetch_add((1 << 32) - 1, Ordering::AcqRel);
+}
+
+fn cool_and_hand_back(core: &HeapCore, thread_heap: &ThreadHeap) {
     let mut round = 0;
     loop {
         if thread_heap.change_tenure(Tenure::Bound, Tenure::Busy) {

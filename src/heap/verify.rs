@@ -11,7 +11,7 @@ use core::fmt;
 
 use super::Heap;
 use super::core::HeapCore;
-use crate::base::{PARTIAL_CLASSES, run_mask, slab_blocks};
+use crate::base::{PARTIAL_CLASSES, SLAB_CLASSES, address, run_mask, slab_blocks};
 use crate::cache::Store;
 use crate::config::REGION_CHUNKS;
 use crate::region::{EntryKind, RegionRef, lookup};
@@ -68,6 +68,7 @@ fn verify_held(core: &HeapCore) -> Result<(), Violation> {
         let is_own = entry.kind() == EntryKind::Mapping && entry.slot() == core.store.slot;
         hold(is_own, "mapping-one-block", base)?;
     }
+    verify_counts(core)?;
     verify_caches(core)
 }
 
@@ -145,6 +146,19 @@ fn verify_takers(core: &HeapCore) -> Result<(), Violation> {
             };
             let takers = core.store.thread_heaps().filter(is_taken).count();
             hold(takers == 1, "slab-one-taker", slab.base())?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that the counters of each thread heap say what it caches.
+fn verify_counts(core: &HeapCore) -> Result<(), Violation> {
+    for thread_heap in core.store.thread_heaps() {
+        let mut counts = [0; SLAB_CLASSES];
+        thread_heap.for_each_cached(&mut |class, _| counts[class] += 1);
+        for (class, &count) in counts.iter().enumerate() {
+            let is_exact = thread_heap.cached_blocks(class) == count;
+            hold(is_exact, "cached-count-exact", address(&raw const *thread_heap))?;
         }
     }
     Ok(())
