@@ -130,16 +130,18 @@ impl Bin {
         true
     }
 
-    /// Exchanges the two magazines when the taking one is empty and at least `least` blocks were
-    /// given; returns whether it did. Owner thread only.
+    /// Exchanges the two magazines when the taking one is empty and the giving cursor has come to
+    /// `mark`, see [`exchange_mark`]; returns whether it did. Owner thread only.
     #[inline]
-    pub(crate) fn exchange(&self, rounds: usize, least: usize) -> bool {
-        if self.given_count(rounds) < least {
+    pub(crate) fn exchange(&self, mark: u16) -> bool {
+        let give = self.give.load(Ordering::Relaxed);
+        let last = give.wrapping_sub(1);
+        if give.is_null() || address(last) % MAGAZINE_BYTES < usize::from(mark) {
             return false;
         }
-        let (floor, give) = (self.take.load(Ordering::Relaxed), self.give.load(Ordering::Relaxed));
+        let floor = self.take.load(Ordering::Relaxed);
         let first = if is_no_round(floor) { ptr::null_mut() } else { floor.wrapping_add(1) };
-        self.take.store(give.wrapping_sub(1), Ordering::Relaxed);
+        self.take.store(last, Ordering::Relaxed);
         self.give.store(first, Ordering::Relaxed);
         true
     }
@@ -147,7 +149,9 @@ impl Bin {
     /// Exchanges the two magazines when there is an empty one to take from and a full one given;
     /// returns whether it did. Owner thread only.
     pub(crate) fn exchange_if_taken_empty(&self, rounds: usize) -> bool {
-        self.has_taking() && self.taken_count(rounds) == 0 && self.exchange(rounds, rounds)
+        self.has_taking()
+            && self.taken_count(rounds) == 0
+            && self.exchange(exchange_mark(rounds, rounds))
     }
 
     /// Returns whether `block` is the one given last. Owner thread only.
@@ -288,6 +292,12 @@ impl Filler {
     }
 }
 
+/// Returns the mark at which a bin of `rounds` rounds has been given `least` blocks: the offset, in
+/// its magazine, of the round given last.
+pub(crate) const fn exchange_mark(rounds: usize, least: usize) -> u16 {
+    ((MAGAZINE_ROUNDS_MAX - rounds + least) * size_of::<Round>()) as u16
+}
+
 /// Returns whether a giving cursor is at its magazine's end, or null.
 #[inline(always)]
 fn is_end(cursor: *mut Round) -> bool {
@@ -344,7 +354,7 @@ mod tests {
             let mut listed = Vec::new();
             bin.for_each_block(rounds, |block| listed.push(block));
             assert_eq!(listed, (1..=rounds).map(|block| block * 16).collect::<Vec<_>>());
-            assert!(bin.exchange(rounds, rounds));
+            assert!(bin.exchange(exchange_mark(rounds, rounds)));
             for block in (1..=rounds).rev() {
                 assert_eq!(bin.count(rounds), block);
                 assert_eq!(address(bin.pop()), block * 16);

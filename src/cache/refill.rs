@@ -10,10 +10,10 @@
 
 use core::ptr;
 
-use super::magazine::{Bin, Filler};
+use super::magazine::{Bin, Filler, exchange_mark};
 use super::store::Store;
 use super::thread_heap::{ClassState, ThreadHeap};
-use crate::base::{circulating_rounds, magazine_rounds, slab_block_bytes};
+use crate::base::{magazine_rounds, slab_block_bytes};
 use crate::slab::{Left, Slab};
 use crate::sync::Ordering;
 
@@ -21,15 +21,14 @@ use crate::sync::Ordering;
 ///
 /// The blocks that circulate like this double until they are enough.
 #[inline]
-pub(crate) fn recirculate(thread_heap: &ThreadHeap, class: usize) -> *mut u8 {
-    let bin = &thread_heap.bins[class];
-    let wanted = &thread_heap.class(class).rounds;
-    let rounds = wanted.load(Ordering::Relaxed);
-    // Half of them: at the edge, one block more or less must not send the thread to its spares.
-    if !bin.exchange(magazine_rounds(class), usize::from(rounds) / 2) {
+pub(crate) fn recirculate(thread_heap: &ThreadHeap, bin_word: u8) -> *mut u8 {
+    let (bin, state) = (thread_heap.bin_at(bin_word), thread_heap.class_at(bin_word));
+    if !bin.exchange(state.exchange_mark()) {
         return ptr::null_mut();
     }
-    wanted.store(doubled(rounds, class), Ordering::Relaxed);
+    if state.may_grow() {
+        state.grow(usize::from(bin_word / 2));
+    }
     bin.pop()
 }
 
@@ -50,7 +49,7 @@ pub(crate) fn refill(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *
     }
     let block = fill_from_slabs(store, thread_heap, class);
     if block.is_null() {
-        bin.exchange(rounds, 1);
+        bin.exchange(exchange_mark(rounds, 1));
         return bin.pop();
     }
     block
@@ -106,14 +105,10 @@ fn add_blocks(filler: &mut Filler, first_block: usize, block_bytes: usize, mut b
     }
 }
 
-/// Returns how many blocks to take, and doubles that for the next time.
+/// Returns how many blocks to take, and lets twice as many circulate from now on.
 fn rounds_wanted(state: &ClassState, class: usize) -> usize {
-    let wanted = state.rounds.load(Ordering::Relaxed);
-    state.rounds.store(doubled(wanted, class), Ordering::Relaxed);
+    let wanted = state.rounds();
+    state.grow(class);
     // One more is handed out at once.
-    usize::from(wanted) + 1
-}
-
-fn doubled(rounds: u8, class: usize) -> u8 {
-    (usize::from(rounds) * 2).min(circulating_rounds(class)) as u8
+    wanted + 1
 }

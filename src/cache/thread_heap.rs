@@ -16,7 +16,7 @@ use core::cell::UnsafeCell;
 use core::ptr;
 
 use super::flush::give_group;
-use super::magazine::{Bin, Magazine};
+use super::magazine::{Bin, Magazine, exchange_mark};
 use super::store::Store;
 use super::supply::Lease;
 use crate::base::{
@@ -26,7 +26,7 @@ use crate::config::{
 };
 use crate::region::RegionRef;
 use crate::slab::Slab;
-use crate::sync::{AtomicPtr, AtomicU8, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
 
 /// Who may write a thread heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +68,7 @@ pub(crate) struct ThreadHeap {
     empties: AtomicPtr<Magazine>,
     empties_count: AtomicUsize,
     /// The rest, a class each.
-    classes: [ClassState; SLAB_CLASSES],
+    classes: [ClassState; SLAB_CLASSES + 1],
 }
 
 // SAFETY: all fields but `home` are atomics; `home` is touched by the holder of the tenure alone,
@@ -76,6 +76,7 @@ pub(crate) struct ThreadHeap {
 unsafe impl Sync for ThreadHeap {}
 
 /// What a thread heap keeps for one class beside the bin.
+#[repr(C)]
 #[derive(Debug)]
 pub(crate) struct ClassState {
     /// The slab refills come from: address of its first block, 0 for none.
@@ -84,15 +85,18 @@ pub(crate) struct ClassState {
     spares: AtomicPtr<Magazine>,
     /// Blocks on their way home, as a plain array.
     pub(crate) away: AtomicPtr<Magazine>,
-    /// Blocks in spares.
-    spare_blocks: AtomicU32,
+    /// Magazines in `spares`.
+    spare_count: AtomicU16,
+    /// Where the giving cursor must be for the bin's magazines to be exchanged.
+    exchange_mark: AtomicU16,
     /// Blocks in `away`.
     pub(crate) away_blocks: AtomicU8,
     /// Word of the slab's bitmap to search first.
     pub(crate) word: AtomicU8,
-    /// Rounds the next refill brings in.
-    pub(crate) rounds: AtomicU8,
-    _pad: AtomicU8,
+    /// Blocks that may circulate in the bin; doubles up to `rounds_max`.
+    rounds: AtomicU8,
+    /// The most `rounds` becomes.
+    rounds_max: AtomicU8,
 }
 
 impl ThreadHeap {
@@ -107,7 +111,7 @@ impl ThreadHeap {
         spare_bytes: AtomicUsize::new(0),
         empties: AtomicPtr::new(ptr::null_mut()),
         empties_count: AtomicUsize::new(0),
-        classes: [const { ClassState::new() }; SLAB_CLASSES],
+        classes: [const { ClassState::UNBOUND }; SLAB_CLASSES + 1],
     };
 
     /// Returns the mark of the thread heap in the header of `region`.
@@ -125,8 +129,8 @@ impl ThreadHeap {
         unsafe { place.write(ThreadHeap::UNBOUND) };
         // SAFETY: just written; nobody else knows it yet.
         let thread_heap = unsafe { place.as_ref() };
-        for (class, state) in thread_heap.classes.iter().enumerate() {
-            state.reset(class);
+        for class in 0..SLAB_CLASSES {
+            thread_heap.classes[class].reset(class);
         }
         thread_heap.set_home(region);
         thread_heap.lease.store(region.base(), Ordering::Relaxed);
@@ -181,6 +185,13 @@ impl ThreadHeap {
     pub(crate) fn set_home(&self, region: RegionRef) {
         // SAFETY: [bin-single-writer] nobody but the holder of the tenure reads or writes it.
         unsafe { *self.home.get() = region.base() };
+    }
+
+    /// Returns what is kept beside the bin that starts at word `bin_word` of the bins.
+    #[inline(always)]
+    pub(crate) fn class_at(&self, bin_word: u8) -> &ClassState {
+        // SAFETY: a bin word is twice the number of a bin, `fast_bin_word`; there is a state each.
+        unsafe { self.classes.get_unchecked(usize::from(bin_word / 2)) }
     }
 
     /// Returns what is kept for `class` beside the bin.
@@ -248,7 +259,8 @@ impl ThreadHeap {
     pub(crate) fn push_spare(&self, store: &Store, class: usize, magazine: *mut Magazine) -> bool {
         let (state, rounds) = (&self.classes[class], magazine_rounds(class));
         let bytes = rounds * slab_block_bytes(class);
-        if self.spare_bytes.load(Ordering::Relaxed) + bytes > store.thread_cache_bytes {
+        let is_over = self.spare_bytes.load(Ordering::Relaxed) + bytes > store.thread_cache_bytes;
+        if is_over || state.spare_count.load(Ordering::Relaxed) == u16::MAX {
             return false;
         }
         let next = state.spares.load(Ordering::Relaxed);
@@ -260,12 +272,11 @@ impl ThreadHeap {
     }
 
     fn count_spares(&self, class: usize, change: impl Fn(usize, usize) -> usize) {
-        let rounds = magazine_rounds(class);
-        let blocks = &self.classes[class].spare_blocks;
-        let now = change(blocks.load(Ordering::Relaxed) as usize, rounds);
-        blocks.store(now as u32, Ordering::Relaxed);
+        let count = &self.classes[class].spare_count;
+        let now = change(usize::from(count.load(Ordering::Relaxed)), 1);
+        count.store(now as u16, Ordering::Relaxed);
         let bytes = self.spare_bytes.load(Ordering::Relaxed);
-        let now = change(bytes, rounds * slab_block_bytes(class));
+        let now = change(bytes, magazine_rounds(class) * slab_block_bytes(class));
         self.spare_bytes.store(now, Ordering::Relaxed);
     }
 
@@ -273,7 +284,7 @@ impl ThreadHeap {
     pub(crate) fn cached_blocks(&self, class: usize) -> usize {
         let state = &self.classes[class];
         self.bins[class].count(magazine_rounds(class))
-            + state.spare_blocks.load(Ordering::Relaxed) as usize
+            + usize::from(state.spare_count.load(Ordering::Relaxed)) * magazine_rounds(class)
             + usize::from(state.away_blocks.load(Ordering::Relaxed))
     }
 
@@ -290,7 +301,7 @@ impl ThreadHeap {
 
     /// Calls `act` with class and block for every block cached here. Holder of the tenure only.
     pub(crate) fn for_each_cached(&self, act: &mut impl FnMut(usize, usize)) {
-        for (class, state) in self.classes.iter().enumerate() {
+        for (class, state) in self.classes.iter().enumerate().take(SLAB_CLASSES) {
             self.bins[class].for_each_block(magazine_rounds(class), |block| act(class, block));
             let mut spare = state.spares.load(Ordering::Relaxed);
             while !spare.is_null() {
@@ -377,23 +388,52 @@ fn take_either(bin: &Bin, rounds: usize) -> usize {
     if !block.is_null() {
         return address(block);
     }
-    bin.exchange(rounds, 1);
+    bin.exchange(exchange_mark(rounds, 1));
     address(bin.pop())
 }
 
 impl ClassState {
-    const fn new() -> ClassState {
-        ClassState {
-            slab: AtomicUsize::new(0),
-            spares: AtomicPtr::new(ptr::null_mut()),
-            away: AtomicPtr::new(ptr::null_mut()),
-            spare_blocks: AtomicU32::new(0),
-            away_blocks: AtomicU8::new(0),
-            word: AtomicU8::new(0),
-            // More than any bin holds: an unbound thread heap never exchanges.
-            rounds: AtomicU8::new(u8::MAX),
-            _pad: AtomicU8::new(0),
-        }
+    /// Of a class without blocks: its bin is never exchanged.
+    const UNBOUND: ClassState = ClassState {
+        slab: AtomicUsize::new(0),
+        spares: AtomicPtr::new(ptr::null_mut()),
+        away: AtomicPtr::new(ptr::null_mut()),
+        spare_count: AtomicU16::new(0),
+        exchange_mark: AtomicU16::new(u16::MAX),
+        away_blocks: AtomicU8::new(0),
+        word: AtomicU8::new(0),
+        rounds: AtomicU8::new(0),
+        rounds_max: AtomicU8::new(0),
+    };
+
+    /// Returns where the giving cursor must be for the bin's magazines to be exchanged.
+    #[inline]
+    pub(crate) fn exchange_mark(&self) -> u16 {
+        self.exchange_mark.load(Ordering::Relaxed)
+    }
+
+    /// Returns the blocks that may circulate in the bin.
+    pub(crate) fn rounds(&self) -> usize {
+        usize::from(self.rounds.load(Ordering::Relaxed))
+    }
+
+    /// Returns whether more blocks may yet circulate.
+    #[inline]
+    pub(crate) fn may_grow(&self) -> bool {
+        self.rounds.load(Ordering::Relaxed) < self.rounds_max.load(Ordering::Relaxed)
+    }
+
+    /// Lets twice as many blocks circulate, as far as the class allows.
+    pub(crate) fn grow(&self, class: usize) {
+        self.set_rounds(class, self.rounds() * 2);
+    }
+
+    fn set_rounds(&self, class: usize, rounds: usize) {
+        let rounds = rounds.min(circulating_rounds(class));
+        self.rounds.store(rounds as u8, Ordering::Relaxed);
+        // Half of them: at the edge, one block more or less must not send the thread to its spares.
+        let mark = exchange_mark(magazine_rounds(class), rounds / 2);
+        self.exchange_mark.store(mark, Ordering::Relaxed);
     }
 
     /// Returns the slab refills come from.
@@ -417,10 +457,10 @@ impl ClassState {
         self.set_slab(None);
         self.spares.store(ptr::null_mut(), Ordering::Relaxed);
         self.away.store(ptr::null_mut(), Ordering::Relaxed);
-        self.spare_blocks.store(0, Ordering::Relaxed);
+        self.spare_count.store(0, Ordering::Relaxed);
         self.away_blocks.store(0, Ordering::Relaxed);
-        let rounds = REFILL_ROUNDS_FIRST.min(circulating_rounds(class));
-        self.rounds.store(rounds as u8, Ordering::Relaxed);
+        self.rounds_max.store(circulating_rounds(class) as u8, Ordering::Relaxed);
+        self.set_rounds(class, REFILL_ROUNDS_FIRST);
     }
 
     fn take_slab(&self) -> Option<Slab> {

@@ -131,7 +131,7 @@ impl Heap {
             if !block.is_null() {
                 return block;
             }
-            return self.allocate_again(layout.size(), layout.align());
+            return self.allocate_again(thread_heap, bin_word, layout.size(), layout.align());
         }
         self.allocate_slow(layout.size(), layout.align())
     }

@@ -8,7 +8,7 @@ use core::ptr::{self, NonNull};
 
 use super::core::HeapCore;
 use super::{Heap, large, thread};
-use crate::base::{Tier, address, at_address, class_of, fast_class};
+use crate::base::{Tier, address, at_address, class_of};
 use crate::cache::{ThreadHeap, free_at_home, free_stray, give_block, recirculate, refill, take_block};
 use crate::os::{FaultKind, FaultSite, fault};
 use crate::sync::Ordering;
@@ -17,14 +17,15 @@ impl Heap {
     /// Allocates when the bin has nothing to take: from what the thread gave back itself, if that
     /// is enough. Not cold: a loop that frees what it allocates comes here every few rounds.
     #[inline(never)]
-    pub(super) fn allocate_again(&self, size: usize, align: usize) -> *mut u8 {
-        if size != 0 {
-            let block = recirculate(thread::current(self.entry()), fast_class(size));
-            if !block.is_null() {
-                return block;
-            }
-        }
-        self.allocate_slow(size, align)
+    pub(super) fn allocate_again(
+        &self,
+        thread_heap: &ThreadHeap,
+        bin_word: u8,
+        size: usize,
+        align: usize,
+    ) -> *mut u8 {
+        let block = recirculate(thread_heap, bin_word);
+        if block.is_null() { self.allocate_slow(size, align) } else { block }
     }
 
     /// Allocates when the bin is empty or the layout is not a fast one.
@@ -82,7 +83,7 @@ fn allocate_slab(core: &HeapCore, class: usize) -> *mut u8 {
     if !block.is_null() {
         return block;
     }
-    let mut block = recirculate(thread_heap, class);
+    let mut block = recirculate(thread_heap, 2 * class as u8);
     if block.is_null() {
         block = refill(&core.store, thread_heap, class);
     }
