@@ -54,7 +54,7 @@ pub(crate) const REFILL_ROUNDS_FIRST: usize = 8;
 pub(crate) const THREAD_CACHE_BYTES_DEFAULT: usize = 1024 * 1024;
 
 /// Empty magazines a thread keeps for itself.
-pub(crate) const EMPTY_MAGAZINES_KEPT: usize = 8;
+pub(crate) const EMPTY_MAGAZINES_KEPT: usize = 32;
 
 /// Full magazines the depot of one class holds.
 pub(crate) const DEPOT_MAGAZINES: usize = 4;

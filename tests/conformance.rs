@@ -251,13 +251,13 @@ fn random_resizes_agree_with_a_shadow_vector<A: Allocator>(alloc: &A, _: &Heap) 
         let to = layout(random.size(200_000), 1 << random.below(13));
         let from = held.layout;
         let grows_zeroed = to.size() >= from.size() && random.one_in(2);
-        // SAFETY: the block is live and fits `from`; the sizes were compared.
-        let block = unsafe {
-            match to.size() >= from.size() {
-                true if grows_zeroed => alloc.grow_zeroed(held.block, from, to),
-                true => alloc.grow(held.block, from, to),
-                false => alloc.shrink(held.block, from, to),
-            }
+        let block = match to.size() >= from.size() {
+            // SAFETY: the block is live and fits `from`; the new size is not smaller.
+            true if grows_zeroed => unsafe { alloc.grow_zeroed(held.block, from, to) },
+            // SAFETY: the block is live and fits `from`; the new size is not smaller.
+            true => unsafe { alloc.grow(held.block, from, to) },
+            // SAFETY: the block is live and fits `from`; the new size is smaller.
+            false => unsafe { alloc.shrink(held.block, from, to) },
         };
         held = Held::unwritten(block.unwrap(), to, 0);
         shadow.truncate(to.size());

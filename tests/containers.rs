@@ -245,35 +245,36 @@ fn conveniences_of_the_heap_make_containers_in_it() {
 #[test]
 fn containers_made_by_one_thread_grow_and_end_in_others() {
     let heap = Heap::new();
+    let (to_growers, from_maker) = mpsc::channel::<Vec<HeapString<&Heap>, &Heap>>();
+    let (to_dropper, from_growers) = mpsc::channel();
+    let make = || {
+        for number in 0..scaled(4_000) {
+            let mut list = heap.vec();
+            list.push(HeapString::from_str_in(&format!("made {number}"), &heap));
+            to_growers.send(list).unwrap();
+        }
+        drop(to_growers);
+    };
+    let grow = || {
+        for mut list in from_maker {
+            for number in 0..20 {
+                list[0].push_str(" and grown");
+                list.push(HeapString::from_str_in(&"x".repeat(number * 7), &heap));
+            }
+            to_dropper.send(list).unwrap();
+        }
+        drop(to_dropper);
+    };
+    let end = || {
+        for list in from_growers {
+            assert_eq!(list.len(), 21);
+            assert!(list[0].starts_with("made ") && list[0].ends_with(" and grown"));
+            assert!(list.iter().skip(1).zip(0..).all(|(text, number)| text.len() == number * 7));
+        }
+    };
     thread::scope(|scope| {
-        let (to_growers, from_maker) = mpsc::channel::<Vec<HeapString<&Heap>, &Heap>>();
-        let (to_dropper, from_growers) = mpsc::channel();
-        let heap = &heap;
-        scope.spawn(move || {
-            for number in 0..scaled(4_000) {
-                let mut list = heap.vec();
-                list.push(HeapString::from_str_in(&format!("made {number}"), heap));
-                to_growers.send(list).unwrap();
-            }
-        });
-        scope.spawn(move || {
-            for mut list in from_maker {
-                for number in 0..20 {
-                    list[0].push_str(" and grown");
-                    list.push(HeapString::from_str_in(&"x".repeat(number * 7), heap));
-                }
-                to_dropper.send(list).unwrap();
-            }
-        });
-        scope.spawn(move || {
-            for list in from_growers {
-                assert_eq!(list.len(), 21);
-                assert!(list[0].starts_with("made ") && list[0].ends_with(" and grown"));
-                assert!(
-                    list.iter().skip(1).zip(0..).all(|(text, number)| text.len() == number * 7)
-                );
-            }
-        });
+        let threads = [scope.spawn(make), scope.spawn(grow), scope.spawn(end)];
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
     assert_eq!(heap.stats().live_blocks, 0);
 }

@@ -403,18 +403,19 @@ fn a_walk_finds_blocks_of_threads_that_ended() {
 
 #[test]
 fn allocators_by_reference_and_by_value_are_the_same_heap() {
-    fn first_byte_of(alloc: impl Allocator) -> usize {
+    fn owner_of(alloc: impl Allocator) -> Option<polyheap::HeapId> {
         let block = alloc.allocate(Layout::new::<u64>()).unwrap();
-        let address = block.as_ptr().cast::<u8>() as usize;
+        let owner = polyheap::heap_of(block.cast());
         // SAFETY: just allocated with this layout, and not used.
         unsafe { alloc.deallocate(block.cast(), Layout::new::<u64>()) };
-        address
+        owner
     }
     let shared = Heap::new().share();
-    let address = first_byte_of(&*shared);
-    assert_eq!(first_byte_of(&shared), address);
-    assert_eq!(first_byte_of(shared.clone()), address);
-    assert_eq!(first_byte_of(shared), address);
+    let owner = owner_of(&*shared);
+    assert!(owner.is_some());
+    assert_eq!(owner_of(&shared), owner);
+    assert_eq!(owner_of(shared.clone()), owner);
+    assert_eq!(owner_of(shared), owner);
 }
 
 /// `trim_all` reaches heaps its caller has no reference to: it must keep out while the owner has

@@ -74,8 +74,8 @@ mod tests {
         for _ in 0..2_000 {
             word = word.wrapping_mul(0x5851_f42d_4c95_7f2d).rotate_left(17) | (word >> 3);
             for count in 1..=20 {
-                let slow = (0..=64 - count)
-                    .find(|&at| word & run_mask(at, count) == run_mask(at, count));
+                let slow =
+                    (0..=64 - count).find(|&at| word & run_mask(at, count) == run_mask(at, count));
                 assert_eq!(find_run(word, count, 1), slow, "{word:#x} {count}");
             }
         }

@@ -22,8 +22,9 @@
 //! *Neighbours*: stands on `config`; slab, cache and heap ask it.
 
 use crate::config::{
-    BLOCK_BYTES_MIN, CHUNK_BYTES, CIRCULATING_BYTES_MAX, LINE_BYTES, MAGAZINE_LOAD_BYTES_MAX, MAGAZINE_ROUNDS_MAX,
-    MAPPING_CLASS_BYTES_MAX, REGION_BYTES, SLAB_BLOCK_BYTES_MAX, SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
+    BLOCK_BYTES_MIN, CHUNK_BYTES, CIRCULATING_BYTES_MAX, LINE_BYTES, MAGAZINE_LOAD_BYTES_MAX,
+    MAGAZINE_ROUNDS_MAX, MAPPING_CLASS_BYTES_MAX, REGION_BYTES, SLAB_BLOCK_BYTES_MAX,
+    SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
 };
 
 /// Number of slab classes.
@@ -157,7 +158,8 @@ pub(crate) const fn slab_blocks(class: usize) -> usize {
 pub(crate) const fn block_index(class: usize, offset_bytes: usize) -> Option<usize> {
     // Exact for offsets below 2^20 and divisors up to 2^15: the error of the reciprocal times the
     // largest offset stays below one.
-    let index = ((offset_bytes as u64 * RECIPROCALS[class % TABLE_CLASSES]) >> RECIPROCAL_SHIFT) as usize;
+    let index =
+        ((offset_bytes as u64 * RECIPROCALS[class % TABLE_CLASSES]) >> RECIPROCAL_SHIFT) as usize;
     if index * slab_block_bytes(class) == offset_bytes && index < slab_blocks(class) {
         Some(index)
     } else {
@@ -169,6 +171,12 @@ pub(crate) const fn block_index(class: usize, offset_bytes: usize) -> Option<usi
 #[inline]
 pub(crate) const fn magazine_rounds(class: usize) -> usize {
     MAGAZINE_ROUNDS[class % TABLE_CLASSES] as usize
+}
+
+/// Returns the bytes of blocks in a full magazine of `class`.
+#[inline]
+pub(crate) const fn magazine_bytes(class: usize) -> usize {
+    magazine_rounds(class) * slab_block_bytes(class)
 }
 
 /// Returns the blocks a thread may let circulate in its bin of `class`: few of large ones, so that

@@ -65,7 +65,10 @@ impl<T> Depot<T> {
     /// Iterates over the magazines stored, a snapshot.
     #[cfg(not(loom))]
     pub(crate) fn stored(&self) -> impl Iterator<Item = *mut T> + '_ {
-        self.places.iter().map(|place| place.load(Ordering::Acquire)).filter(|place| !place.is_null())
+        self.places
+            .iter()
+            .map(|place| place.load(Ordering::Acquire))
+            .filter(|place| !place.is_null())
     }
 
     /// Returns how many magazines are stored, a snapshot.

@@ -12,9 +12,34 @@ use super::flush::{give_group, report};
 use super::magazine::Magazine;
 use super::store::Store;
 use super::thread_heap::ThreadHeap;
-use crate::base::{address, at_address, magazine_rounds, slab_block_bytes};
+use crate::base::{SLAB_CLASSES, address, at_address, magazine_rounds, slab_block_bytes};
 use crate::config::{DEPOT_MAGAZINES, MAGAZINE_LOAD_BYTES_MAX};
 use crate::os::FaultKind;
+
+/// Frees `block` with what the thread has itself, when the only reason not to push it was a full
+/// magazine; returns whether it did.
+#[inline]
+pub(crate) fn give_with_spares(thread_heap: &ThreadHeap, bin_word: u8, block: *mut u8) -> bool {
+    let (bin, class) = (thread_heap.bin_at(bin_word), usize::from(bin_word / 2));
+    if class >= SLAB_CLASSES || !bin.is_full() || bin.was_given_last(block) {
+        return false;
+    }
+    let rounds = magazine_rounds(class);
+    if !bin.exchange_if_taken_empty(rounds) {
+        let empty = thread_heap.pop_empty();
+        if empty.is_null() {
+            return false;
+        }
+        let full = bin.unload_given();
+        if !full.is_null() && !thread_heap.push_spare(class, full) {
+            bin.reload_given(full);
+            thread_heap.push_empty(empty);
+            return false;
+        }
+        bin.load_giving(empty, rounds);
+    }
+    bin.push(block)
+}
 
 /// Frees `block` into the bin of `class`, making place first if need be.
 pub(crate) fn free_at_home(store: &Store, thread_heap: &ThreadHeap, class: usize, block: usize) {
@@ -57,7 +82,7 @@ fn put_away(
     // Asked for first: without an empty one, the full one is emptied.
     let empty = thread_heap.take_empty(store);
     if !empty.is_null() {
-        let is_kept = thread_heap.push_spare(store, class, full)
+        let is_kept = thread_heap.push_spare(class, full)
             || store.depots[class].store(full, depot_places(class));
         if is_kept {
             return empty;

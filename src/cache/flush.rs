@@ -128,12 +128,7 @@ fn misused(store: &Store, block: usize, class: usize, misuse: Misuse) -> ! {
 
 /// Reports why `block` cannot be freed with a class of `given_bytes` bytes, and aborts.
 #[cold]
-pub(crate) fn report_misuse(
-    store: &Store,
-    misuse: Misuse,
-    block: usize,
-    given_bytes: usize,
-) -> ! {
+pub(crate) fn report_misuse(store: &Store, misuse: Misuse, block: usize, given_bytes: usize) -> ! {
     let (kind, block_bytes) = match misuse {
         Misuse::Free => (FaultKind::DoubleFree, 0),
         Misuse::InSpan => (FaultKind::WrongLayout, 0),
@@ -152,12 +147,7 @@ pub(crate) fn report(
     given_bytes: usize,
     block_bytes: usize,
 ) -> ! {
-    let site = FaultSite {
-        name: store.name(),
-        heap: store.id,
-        address: block,
-        given_bytes,
-        block_bytes,
-    };
+    let site =
+        FaultSite { name: store.name(), heap: store.id, address: block, given_bytes, block_bytes };
     fault(kind, site)
 }

@@ -226,6 +226,11 @@ impl Bin {
         given_magazine(self.give.swap(ptr::null_mut(), Ordering::Relaxed))
     }
 
+    /// Puts the full giving magazine back that `unload_given` returned.
+    pub(crate) fn reload_given(&self, magazine: *mut Magazine) {
+        self.give.store(magazine.wrapping_add(1).cast(), Ordering::Relaxed);
+    }
+
     /// Loads a full magazine at rest for taking and returns the empty one it replaces, or null.
     pub(crate) fn load_taking(&self, magazine: *mut Magazine, rounds: usize) -> *mut Magazine {
         let empty = self.taking_magazine();

@@ -42,7 +42,7 @@ pub(crate) use away::free_stray;
 #[cfg(not(loom))]
 pub(crate) use direct::{give_block, take_block};
 #[cfg(not(loom))]
-pub(crate) use exchange::{drain_depots, free_at_home};
+pub(crate) use exchange::{drain_depots, free_at_home, give_with_spares};
 #[cfg(not(loom))]
 pub(crate) use flush::{report, report_misuse, stranger_kind};
 #[cfg(not(loom))]
@@ -50,7 +50,7 @@ pub(crate) use refill::{recirculate, refill};
 #[cfg(not(loom))]
 pub(crate) use store::Store;
 #[cfg(not(loom))]
-pub(crate) use thread_heap::{ThreadHeap, Tenure};
+pub(crate) use thread_heap::{Tenure, ThreadHeap};
 
 #[cfg(all(loom, test))]
 mod models;

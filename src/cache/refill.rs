@@ -13,31 +13,43 @@ use core::ptr;
 use super::magazine::{Bin, Filler, exchange_mark};
 use super::store::Store;
 use super::thread_heap::{ClassState, ThreadHeap};
-use crate::base::{magazine_rounds, slab_block_bytes};
+use crate::base::{SLAB_CLASSES, magazine_rounds, slab_block_bytes};
 use crate::slab::{Left, Slab};
 use crate::sync::Ordering;
 
-/// Takes a block out of what the thread gave back itself; null when that is too little.
+/// Takes a block out of what the thread has itself: what it gave back, or a spare magazine. Null
+/// when that is too little.
 ///
-/// The blocks that circulate like this double until they are enough.
+/// The blocks that circulate in the bin double until they are enough.
 #[inline]
 pub(crate) fn recirculate(thread_heap: &ThreadHeap, bin_word: u8) -> *mut u8 {
     let (bin, state) = (thread_heap.bin_at(bin_word), thread_heap.class_at(bin_word));
-    if !bin.exchange(state.exchange_mark()) {
-        return ptr::null_mut();
+    let class = usize::from(bin_word / 2);
+    if bin.exchange(state.exchange_mark()) {
+        if state.may_grow() {
+            state.grow(class);
+        }
+        return bin.pop();
     }
-    if state.may_grow() {
-        state.grow(usize::from(bin_word / 2));
+    if class < SLAB_CLASSES && state.has_spare() && thread_heap.has_place_for_empty() {
+        let empty = bin.load_taking(thread_heap.pop_spare(class), magazine_rounds(class));
+        if !empty.is_null() {
+            thread_heap.push_empty(empty);
+        }
+        return bin.pop();
     }
-    bin.pop()
+    ptr::null_mut()
 }
 
 /// Refills the bin of `class` and returns one block; null when there is no memory.
 pub(crate) fn refill(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *mut u8 {
     let (bin, rounds) = (&thread_heap.bins[class], magazine_rounds(class));
-    let stored = thread_heap.pop_spare(class).or_else(|| store.depots[class].load());
-    if let Some(magazine) = stored {
-        thread_heap.give_empty(store, bin.load_taking(magazine, rounds));
+    let mut full = thread_heap.pop_spare(class);
+    if full.is_null() {
+        full = store.depots[class].load().unwrap_or(ptr::null_mut());
+    }
+    if !full.is_null() {
+        thread_heap.give_empty(store, bin.load_taking(full, rounds));
         return bin.pop();
     }
     if !bin.has_taking() {

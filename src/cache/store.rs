@@ -16,7 +16,9 @@ use super::depot::Depot;
 use super::magazine::Magazine;
 use super::summary::Summary;
 use super::thread_heap::ThreadHeap;
-use crate::base::{META_CLASS, PARTIAL_CLASSES, SLAB_CLASSES, address, at_address, magazine_rounds};
+use crate::base::{
+    META_CLASS, PARTIAL_CLASSES, SLAB_CLASSES, address, at_address, magazine_rounds,
+};
 use crate::config::{CHUNK_BYTES, NAME_BYTES_MAX};
 use crate::region::{RegionRef, Roster, acquire_region};
 use crate::sync::{AtomicU64, AtomicUsize, Ordering};

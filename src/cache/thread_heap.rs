@@ -20,10 +20,10 @@ use super::magazine::{Bin, Magazine, exchange_mark};
 use super::store::Store;
 use super::supply::Lease;
 use crate::base::{
-    META_CLASS, SLAB_CLASSES, address, circulating_rounds, home_mask, magazine_rounds, slab_block_bytes};
-use crate::config::{
-    CHUNK_BYTES, EMPTY_MAGAZINES_KEPT, REFILL_ROUNDS_FIRST, WARM_ROUNDS_KEPT,
+    META_CLASS, SLAB_CLASSES, address, circulating_rounds, home_mask, magazine_bytes,
+    magazine_rounds,
 };
+use crate::config::{CHUNK_BYTES, EMPTY_MAGAZINES_KEPT, REFILL_ROUNDS_FIRST, WARM_ROUNDS_KEPT};
 use crate::region::RegionRef;
 use crate::slab::Slab;
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
@@ -62,8 +62,8 @@ pub(crate) struct ThreadHeap {
     pub(crate) table: AtomicPtr<u8>,
     /// Base of the region to cut new slabs from.
     lease: AtomicUsize,
-    /// Bytes in full spare magazines.
-    spare_bytes: AtomicUsize,
+    /// Bytes that full spare magazines may still take.
+    spare_bytes_left: AtomicUsize,
     /// Empty magazines kept, and how many.
     empties: AtomicPtr<Magazine>,
     empties_count: AtomicUsize,
@@ -108,7 +108,7 @@ impl ThreadHeap {
         mark: AtomicU32::new(0),
         table: AtomicPtr::new(ptr::null_mut()),
         lease: AtomicUsize::new(0),
-        spare_bytes: AtomicUsize::new(0),
+        spare_bytes_left: AtomicUsize::new(0),
         empties: AtomicPtr::new(ptr::null_mut()),
         empties_count: AtomicUsize::new(0),
         classes: [const { ClassState::UNBOUND }; SLAB_CLASSES + 1],
@@ -123,7 +123,7 @@ impl ThreadHeap {
     ///
     /// # Safety
     /// 1. The caller leased `region` for building, so nobody else uses its thread area.
-    pub(crate) unsafe fn build<'a>(region: RegionRef) -> &'a ThreadHeap {
+    pub(crate) unsafe fn build<'a>(region: RegionRef, store: &Store) -> &'a ThreadHeap {
         let place = region.thread_area::<ThreadHeap>();
         // SAFETY: the area is in the mapped header, large enough, and the caller's alone.
         unsafe { place.write(ThreadHeap::UNBOUND) };
@@ -132,6 +132,7 @@ impl ThreadHeap {
         for class in 0..SLAB_CLASSES {
             thread_heap.classes[class].reset(class);
         }
+        thread_heap.spare_bytes_left.store(store.thread_cache_bytes, Ordering::Relaxed);
         thread_heap.set_home(region);
         thread_heap.lease.store(region.base(), Ordering::Relaxed);
         thread_heap.mark.store(Self::mark_of(region), Ordering::Relaxed);
@@ -215,69 +216,83 @@ impl ThreadHeap {
         }
     }
 
-    /// Takes an empty magazine; null when there is no memory for one.
-    pub(crate) fn take_empty(&self, store: &Store) -> *mut Magazine {
+    /// Takes an empty magazine kept by the thread; null when there is none.
+    #[inline]
+    pub(crate) fn pop_empty(&self) -> *mut Magazine {
         let first = self.empties.load(Ordering::Relaxed);
-        if first.is_null() {
-            return store.take_magazine(self.lease().region);
+        if !first.is_null() {
+            // SAFETY: [magazine-one-owner] the list holds empty magazines of this thread heap.
+            self.empties.store(unsafe { &*first }.next(), Ordering::Relaxed);
+            let count = self.empties_count.load(Ordering::Relaxed);
+            self.empties_count.store(count - 1, Ordering::Relaxed);
         }
-        // SAFETY: [magazine-one-owner] the list holds empty magazines of this thread heap.
-        self.empties.store(unsafe { &*first }.next(), Ordering::Relaxed);
-        self.empties_count.fetch_sub(1, Ordering::Relaxed);
         first
     }
 
-    /// Keeps an empty magazine, or gives it to the heap when enough are kept; null is ignored.
-    pub(crate) fn give_empty(&self, store: &Store, magazine: *mut Magazine) {
-        if magazine.is_null() {
-            return;
-        }
-        let kept = self.empties_count.load(Ordering::Relaxed);
-        if kept >= EMPTY_MAGAZINES_KEPT {
-            return store.give_magazine(magazine);
+    /// Takes an empty magazine, from the heap if need be; null when there is no memory for one.
+    pub(crate) fn take_empty(&self, store: &Store) -> *mut Magazine {
+        let kept = self.pop_empty();
+        if kept.is_null() { store.take_magazine(self.lease().region) } else { kept }
+    }
+
+    /// Keeps an empty magazine if few are kept; returns whether it did.
+    #[inline]
+    pub(crate) fn push_empty(&self, magazine: *mut Magazine) -> bool {
+        let count = self.empties_count.load(Ordering::Relaxed);
+        if count >= EMPTY_MAGAZINES_KEPT {
+            return false;
         }
         // SAFETY: [magazine-one-owner] the caller owns the magazine it gives.
         unsafe { &*magazine }.set_next(self.empties.load(Ordering::Relaxed));
         self.empties.store(magazine, Ordering::Relaxed);
-        self.empties_count.store(kept + 1, Ordering::Relaxed);
-    }
-
-    /// Takes a full spare magazine of `class`.
-    pub(crate) fn pop_spare(&self, class: usize) -> Option<*mut Magazine> {
-        let state = &self.classes[class];
-        let first = state.spares.load(Ordering::Relaxed);
-        if first.is_null() {
-            return None;
-        }
-        // SAFETY: [magazine-one-owner] the list holds full magazines of this thread heap.
-        state.spares.store(unsafe { &*first }.next(), Ordering::Relaxed);
-        self.count_spares(class, |sum, one| sum - one);
-        Some(first)
-    }
-
-    /// Keeps a full magazine as a spare if the cache's bytes allow; returns whether it did.
-    pub(crate) fn push_spare(&self, store: &Store, class: usize, magazine: *mut Magazine) -> bool {
-        let (state, rounds) = (&self.classes[class], magazine_rounds(class));
-        let bytes = rounds * slab_block_bytes(class);
-        let is_over = self.spare_bytes.load(Ordering::Relaxed) + bytes > store.thread_cache_bytes;
-        if is_over || state.spare_count.load(Ordering::Relaxed) == u16::MAX {
-            return false;
-        }
-        let next = state.spares.load(Ordering::Relaxed);
-        // SAFETY: [magazine-one-owner] the caller owns the magazine it gives.
-        unsafe { &*magazine }.set_next(next);
-        state.spares.store(magazine, Ordering::Relaxed);
-        self.count_spares(class, |sum, one| sum + one);
+        self.empties_count.store(count + 1, Ordering::Relaxed);
         true
     }
 
-    fn count_spares(&self, class: usize, change: impl Fn(usize, usize) -> usize) {
-        let count = &self.classes[class].spare_count;
-        let now = change(usize::from(count.load(Ordering::Relaxed)), 1);
-        count.store(now as u16, Ordering::Relaxed);
-        let bytes = self.spare_bytes.load(Ordering::Relaxed);
-        let now = change(bytes, magazine_rounds(class) * slab_block_bytes(class));
-        self.spare_bytes.store(now, Ordering::Relaxed);
+    /// Keeps an empty magazine, or gives it to the heap when enough are kept; null is ignored.
+    pub(crate) fn give_empty(&self, store: &Store, magazine: *mut Magazine) {
+        if !magazine.is_null() && !self.push_empty(magazine) {
+            store.give_magazine(magazine);
+        }
+    }
+
+    /// Returns whether `push_empty` will keep a magazine.
+    #[inline]
+    pub(crate) fn has_place_for_empty(&self) -> bool {
+        self.empties_count.load(Ordering::Relaxed) < EMPTY_MAGAZINES_KEPT
+    }
+
+    /// Takes a full spare magazine of `class`; null when there is none.
+    #[inline]
+    pub(crate) fn pop_spare(&self, class: usize) -> *mut Magazine {
+        let state = &self.classes[class];
+        let first = state.spares.load(Ordering::Relaxed);
+        if !first.is_null() {
+            // SAFETY: [magazine-one-owner] the list holds full magazines of this thread heap.
+            state.spares.store(unsafe { &*first }.next(), Ordering::Relaxed);
+            let left = self.spare_bytes_left.load(Ordering::Relaxed) + magazine_bytes(class);
+            self.spare_bytes_left.store(left, Ordering::Relaxed);
+            let count = state.spare_count.load(Ordering::Relaxed);
+            state.spare_count.store(count - 1, Ordering::Relaxed);
+        }
+        first
+    }
+
+    /// Keeps a full magazine as a spare if the cache's bytes allow; returns whether it did.
+    #[inline]
+    pub(crate) fn push_spare(&self, class: usize, magazine: *mut Magazine) -> bool {
+        let state = &self.classes[class];
+        let left = self.spare_bytes_left.load(Ordering::Relaxed);
+        let count = state.spare_count.load(Ordering::Relaxed);
+        if left < magazine_bytes(class) || count == u16::MAX {
+            return false;
+        }
+        // SAFETY: [magazine-one-owner] the caller owns the magazine it gives.
+        unsafe { &*magazine }.set_next(state.spares.load(Ordering::Relaxed));
+        state.spares.store(magazine, Ordering::Relaxed);
+        self.spare_bytes_left.store(left - magazine_bytes(class), Ordering::Relaxed);
+        state.spare_count.store(count + 1, Ordering::Relaxed);
+        true
     }
 
     /// Returns the blocks of `class` cached here; any thread, a snapshot.
@@ -289,12 +304,12 @@ impl ThreadHeap {
     }
 
     /// Forgets every block and magazine, all dead. Holder of the tenure only.
-    pub(crate) fn reset(&self) {
+    pub(crate) fn reset(&self, store: &Store) {
         for (class, bin) in self.bins.iter().enumerate().take(SLAB_CLASSES) {
             bin.clear();
             self.classes[class].reset(class);
         }
-        self.spare_bytes.store(0, Ordering::Relaxed);
+        self.spare_bytes_left.store(store.thread_cache_bytes, Ordering::Relaxed);
         self.empties.store(ptr::null_mut(), Ordering::Relaxed);
         self.empties_count.store(0, Ordering::Relaxed);
     }
@@ -364,7 +379,11 @@ impl ThreadHeap {
     }
 
     fn flush_spares(&self, store: &Store, class: usize) {
-        while let Some(magazine) = self.pop_spare(class) {
+        loop {
+            let magazine = self.pop_spare(class);
+            if magazine.is_null() {
+                return;
+            }
             // SAFETY: [magazine-one-owner] popped, so the caller's.
             give_group(store, class, unsafe { &*magazine }.blocks(magazine_rounds(class)));
             self.give_empty(store, magazine);
@@ -410,6 +429,12 @@ impl ClassState {
     #[inline]
     pub(crate) fn exchange_mark(&self) -> u16 {
         self.exchange_mark.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether there is a full spare magazine.
+    #[inline]
+    pub(crate) fn has_spare(&self) -> bool {
+        self.spare_count.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the blocks that may circulate in the bin.

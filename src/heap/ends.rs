@@ -10,7 +10,7 @@ use core::ptr::NonNull;
 
 use super::core::HeapCore;
 use super::{Heap, table};
-use crate::base::{Tier, SLAB_CLASSES, address, at_address, class_of, slab_block_bytes};
+use crate::base::{SLAB_CLASSES, Tier, address, at_address, class_of, slab_block_bytes};
 use crate::config::REGION_BYTES;
 use crate::region::{Entry, EntryKind, RegionRef, lookup, mapping_bytes, relabel, unmap_block};
 use crate::slab::{Slab, State};
@@ -176,7 +176,7 @@ fn clear(core: &HeapCore) {
     let store = &core.store;
     store.clear_depots();
     for thread_heap in store.thread_heaps() {
-        thread_heap.reset();
+        thread_heap.reset(store);
     }
     for region in store.all_regions() {
         // SAFETY: (1) the caller holds the heap exclusively and gives up its blocks; magazines

@@ -82,7 +82,10 @@ impl Heap {
         tail: Tail,
     ) -> Option<NonNull<u8>> {
         let kept_bytes = from.size().min(to.size());
-        if has_same_block(from, to) && from.size() != 0 && is_aligned(address(block.as_ptr()), to.align()) {
+        if has_same_block(from, to)
+            && from.size() != 0
+            && is_aligned(address(block.as_ptr()), to.align())
+        {
             if tail == Tail::Zeroed {
                 // SAFETY: the block has `block_bytes` bytes, at least `kept_bytes`.
                 unsafe { zero_from(block, kept_bytes, block_bytes(to)) };

@@ -4,18 +4,23 @@
 //!
 //! *Neighbours*: stands on `cache` and `thread`; called by the fast paths in `handle`.
 
+use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::core::HeapCore;
 use super::{Heap, large, thread};
 use crate::base::{Tier, address, at_address, class_of};
-use crate::cache::{ThreadHeap, free_at_home, free_stray, give_block, recirculate, refill, take_block};
+use crate::cache::{
+    ThreadHeap, free_at_home, free_stray, give_block, give_with_spares, recirculate, refill,
+    take_block,
+};
 use crate::os::{FaultKind, FaultSite, fault};
 use crate::sync::Ordering;
 
 impl Heap {
-    /// Allocates when the bin has nothing to take: from what the thread gave back itself, if that
-    /// is enough. Not cold: a loop that frees what it allocates comes here every few rounds.
+    /// Allocates when the bin has nothing to take: from what else the thread has. Short, as a loop
+    /// that frees what it allocates comes here every few rounds.
+    #[cold]
     #[inline(never)]
     pub(super) fn allocate_again(
         &self,
@@ -26,6 +31,22 @@ impl Heap {
     ) -> *mut u8 {
         let block = recirculate(thread_heap, bin_word);
         if block.is_null() { self.allocate_slow(size, align) } else { block }
+    }
+
+    /// Frees when a push found no place: with what else the thread has.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn deallocate_again(
+        &self,
+        thread_heap: &ThreadHeap,
+        bin_word: u8,
+        block: NonNull<u8>,
+        layout: Layout,
+    ) {
+        let is_home = thread_heap.is_home(block.as_ptr(), bin_word);
+        if !is_home || !give_with_spares(thread_heap, bin_word, block.as_ptr()) {
+            self.deallocate_slow(block, layout.size(), layout.align());
+        }
     }
 
     /// Allocates when the bin is empty or the layout is not a fast one.

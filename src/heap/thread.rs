@@ -31,8 +31,8 @@ use super::core::HeapCore;
 use crate::base::{address, at_address, reach};
 use crate::cache::{Tenure, ThreadHeap};
 use crate::config::HEAP_SLOTS;
-use crate::region::{LEASED_FOR_BUILDING, RegionRef};
 use crate::os::{arm_exit_hook, map_aligned, os_page_bytes, spin_wait};
+use crate::region::{LEASED_FOR_BUILDING, RegionRef};
 use crate::sync::{AtomicU64, AtomicUsize, Links, Ordering, TaggedStack};
 
 /// What threads see of heaps they are not bound to.
@@ -157,7 +157,7 @@ fn build(core: &HeapCore) -> Option<&ThreadHeap> {
         None => core.store.add_region(0).filter(take)?,
     };
     // SAFETY: (1) this thread just leased the region for building.
-    let thread_heap = unsafe { ThreadHeap::build(region) };
+    let thread_heap = unsafe { ThreadHeap::build(region, &core.store) };
     region.settle_lease(ThreadHeap::mark_of(region));
     Some(thread_heap)
 }

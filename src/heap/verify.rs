@@ -141,9 +141,8 @@ fn verify_slab(slab: Slab) -> Result<(), Violation> {
 fn verify_takers(core: &HeapCore) -> Result<(), Violation> {
     for region in core.store.all_regions() {
         for slab in Slab::all_of(region).filter(|slab| slab.control().state() == State::Active) {
-            let is_taken = |heap: &&crate::cache::ThreadHeap| {
-                heap.class(slab.class()).slab() == Some(slab)
-            };
+            let is_taken =
+                |heap: &&crate::cache::ThreadHeap| heap.class(slab.class()).slab() == Some(slab);
             let takers = core.store.thread_heaps().filter(is_taken).count();
             hold(takers == 1, "slab-one-taker", slab.base())?;
         }

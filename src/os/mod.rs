@@ -10,9 +10,7 @@ mod unix;
 
 pub use report::{Fault, FaultHandler, FaultKind, set_fault_handler};
 pub(crate) use report::{FaultSite, fault};
-pub(crate) use unix::{
-    arm_exit_hook, map_aligned, os_page_bytes, purge, spin_wait, unmap,
-};
+pub(crate) use unix::{arm_exit_hook, map_aligned, os_page_bytes, purge, spin_wait, unmap};
 
 /// Stops the process when a condition of ours does not hold, naming the invariant.
 ///

@@ -99,7 +99,14 @@ impl fmt::Display for Fault<'_> {
         if self.kind == FaultKind::BrokenInvariant {
             return write!(f, "{} [{}]", self.kind.as_str(), site.name);
         }
-        write!(f, "{}: {:#x} in heap \"{}\" #{}", self.kind.as_str(), site.address, site.name, site.heap)?;
+        write!(
+            f,
+            "{}: {:#x} in heap \"{}\" #{}",
+            self.kind.as_str(),
+            site.address,
+            site.name,
+            site.heap
+        )?;
         if site.given_bytes != 0 {
             write!(f, " (given a class of {} bytes", site.given_bytes)?;
             if site.block_bytes != 0 {

@@ -33,8 +33,7 @@ pub(crate) fn claim_run_at(free: &AtomicU64, first: usize, count: usize) -> bool
     let mut word = free.load(Ordering::Relaxed);
     while word & mask == mask {
         // Acquire: as in `claim_run`.
-        match free.compare_exchange_weak(word, word & !mask, Ordering::Acquire, Ordering::Relaxed)
-        {
+        match free.compare_exchange_weak(word, word & !mask, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => return true,
             Err(now) => word = now,
         }

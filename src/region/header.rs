@@ -17,9 +17,7 @@ use core::ptr::NonNull;
 
 use super::chunks::{claim_run, claim_run_at, give_run};
 use crate::base::{PARTIAL_CLASSES, address, align_down, at_address};
-use crate::config::{
-    BITMAP_WORDS_MAX, CHUNK_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
-};
+use crate::config::{BITMAP_WORDS_MAX, CHUNK_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS};
 use crate::os::debug_check;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 

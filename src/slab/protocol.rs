@@ -7,8 +7,10 @@
 //! by one exchange that succeeds only when `live` equals the capacity; there is no second scan.
 //!
 //! The giver that settles a Full slab makes it Partial and publishes its bit. Whoever brings
-//! `live` to 0 in Partial claims the bit and with it the right to free the run; a publisher looks
-//! again after publishing, because the last giver may have come before the bit was there.
+//! `live` to 0 in Partial claims the slab like a taker and then leaves it, which frees the run if
+//! it is still empty: between the look and the claim another taker may have come and gone. A
+//! publisher looks again after publishing, because the last giver may have come before the bit
+//! was there.
 //!
 //! *Invariants held here*: `[slab-one-taker]`, `[live-covers-bits]`, `[partial-bit-published]`.
 //!
@@ -78,7 +80,7 @@ impl SlabWords<'_> {
     }
 
     /// Settles `count` blocks whose bits have been given.
-    pub(crate) fn settle(&self, count: usize) -> Settled {
+    pub(crate) fn settle(&self, count: usize, capacity: usize) -> Settled {
         // AcqRel: Release publishes the bits given to the taker that reads this `live` before it
         // leaves; Acquire sees the slab as its last taker left it.
         let before = Control(self.control.fetch_sub(count as u64, Ordering::AcqRel));
@@ -93,27 +95,26 @@ impl SlabWords<'_> {
                     }
                 }
                 State::Full => match self.exchange(now, now.with_state(State::Partial)) {
-                    Ok(()) => return self.publish(),
+                    Ok(()) if self.publish() => return Settled::Published,
+                    Ok(()) => return self.leave(capacity),
                     Err(other) => now = other,
                 },
-                State::Partial if now.live() == 0 => {
-                    return if self.claim_bit() { Settled::Emptied } else { Settled::Kept };
-                }
+                // Claimed before it is judged: a taker may have come and gone since the look.
+                State::Partial if now.live() == 0 && self.claim() => return self.leave(capacity),
                 _ => return Settled::Kept,
             }
         }
     }
 
-    /// Sets the partial bit of a slab just made Partial, and looks again.
-    fn publish(&self) -> Settled {
+    /// Sets the partial bit of a slab just made Partial, and looks again. Returns false when the
+    /// slab was found empty and claimed: the caller is its taker and leaves it.
+    fn publish(&self) -> bool {
         // AcqRel: Release publishes the slab to the claimer; Acquire orders the second look after
-        // a `claim_bit` that came too early.
+        // a `claim` that came too early.
         self.partial.fetch_or(self.bit, Ordering::AcqRel);
         let now = Control(self.control.load(Ordering::Acquire));
-        if now.state() == State::Partial && now.live() == 0 && self.claim_bit() {
-            return Settled::Emptied;
-        }
-        Settled::Published
+        let is_empty = now.state() == State::Partial && now.live() == 0;
+        !(is_empty && self.claim())
     }
 
     /// Claims a slab out of the partial set; on success the caller is its taker.
@@ -122,8 +123,7 @@ impl SlabWords<'_> {
             return false;
         }
         // Acquire: the slab as its last taker and givers left it.
-        self.control
-            .fetch_add(Control::step(State::Partial, State::Active), Ordering::Acquire);
+        self.control.fetch_add(Control::step(State::Partial, State::Active), Ordering::Acquire);
         true
     }
 
@@ -159,7 +159,9 @@ impl SlabWords<'_> {
             let state = if is_full { State::Full } else { State::Partial };
             match self.exchange(now, now.with_state(state)) {
                 Ok(()) if is_full => return Settled::Kept,
-                Ok(()) => return self.publish(),
+                Ok(()) if self.publish() => return Settled::Published,
+                // Found empty and claimed again: judge it anew.
+                Ok(()) => now = Control(self.control.load(Ordering::Acquire)),
                 Err(other) => now = other,
             }
         }

@@ -8,9 +8,7 @@
 
 use super::control::{Control, State};
 use super::protocol::{Left, Settled, SlabWords};
-use crate::base::{
-    block_index, run_mask, slab_block_bytes, slab_blocks, slab_run_chunks,
-};
+use crate::base::{block_index, run_mask, slab_block_bytes, slab_blocks, slab_run_chunks};
 use crate::config::{CHUNK_BYTES, REGION_CHUNKS};
 use crate::region::RegionRef;
 use crate::sync::Ordering;
@@ -204,7 +202,7 @@ impl Slab {
 
     /// Settles blocks given back by bit; frees the run when the slab is empty.
     pub(crate) fn settle(self, count: usize) -> Settled {
-        let settled = self.words().settle(count);
+        let settled = self.words().settle(count, slab_blocks(self.class));
         self.free_if_emptied(settled)
     }
 

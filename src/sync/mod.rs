@@ -4,7 +4,9 @@
 //! *Neighbours*: stands on nothing; every shared structure above imports its atomics here.
 
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+pub(crate) use loom::sync::atomic::Ordering;
+#[cfg(all(loom, not(test)))]
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU64};
 
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{
@@ -16,3 +18,5 @@ pub(crate) use tagged_stack::{Links, TaggedStack};
 
 #[cfg(all(loom, test))]
 mod models;
+#[cfg(all(loom, test))]
+pub(crate) use models::{AtomicPtr, AtomicU64, Contents, beside, explore, explore_within};

@@ -12,7 +12,7 @@ mod subjects;
 pub(crate) use held::{Held, Region, assert_disjoint};
 pub(crate) use process::{
     Child, Ending, alone, current_address_space_bytes, current_resident_bytes, mapping_count,
-    minor_faults, scaled, scenario, size_from_env,
+    minor_faults, run_to_the_end, scaled, scenario, size_from_env,
 };
 pub(crate) use random::Random;
 pub(crate) use subjects::for_each_allocator;

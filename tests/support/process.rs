@@ -119,6 +119,18 @@ pub(crate) fn alone(test: &str, limit: Duration, body: impl FnOnce()) {
     assert!(ending.stdout.contains("1 passed"), "no test is called {test}: {}", ending.stdout);
 }
 
+/// Runs each of `bodies` in a thread and waits until the threads are gone.
+///
+/// A scope alone waits for the bodies; what threads do on their way out may come later.
+pub(crate) fn run_to_the_end<R: Send>(
+    bodies: impl IntoIterator<Item = impl FnOnce() -> R + Send>,
+) -> Vec<R> {
+    thread::scope(|scope| {
+        let threads: Vec<_> = bodies.into_iter().map(|body| scope.spawn(body)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
+    })
+}
+
 /// Returns `full` in optimised builds and a twentieth of it, but at least 1, in others.
 pub(crate) fn scaled(full: usize) -> usize {
     if cfg!(debug_assertions) { (full / 20).max(1) } else { full }

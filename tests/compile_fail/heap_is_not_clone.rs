@@ -1,0 +1,7 @@
+use polyheap::Heap;
+
+fn main() {
+    let heap = Heap::new();
+    let copy: Heap = heap.clone();
+    drop(copy);
+}

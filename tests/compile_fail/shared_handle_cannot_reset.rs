@@ -1,0 +1,6 @@
+use polyheap::Heap;
+
+fn main() {
+    let shared = Heap::new().share();
+    shared.reset();
+}

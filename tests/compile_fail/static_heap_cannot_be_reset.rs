@@ -1,0 +1,7 @@
+use polyheap::Heap;
+
+static HEAP: Heap = Heap::new();
+
+fn main() {
+    HEAP.reset();
+}
