@@ -56,8 +56,12 @@ pub(crate) const THREAD_CACHE_BYTES_DEFAULT: usize = 1024 * 1024;
 /// Empty magazines a thread keeps for itself.
 pub(crate) const EMPTY_MAGAZINES_KEPT: usize = 32;
 
-/// Full magazines the depot of one class holds.
-pub(crate) const DEPOT_MAGAZINES: usize = 4;
+/// Places of the depot of one class: it fills a metadata block. Few under loom, whose executions
+/// grow with every place looked at.
+pub(crate) const DEPOT_PLACES: usize = if cfg!(loom) { 4 } else { MAGAZINE_BYTES / 8 };
+
+/// Bytes of blocks the depot of one class may hold; two magazines of any class.
+pub(crate) const DEPOT_BYTES_MAX: usize = 256 * 1024;
 
 /// Rounds a leaving thread leaves in its bins for its successor.
 pub(crate) const WARM_ROUNDS_KEPT: usize = 8;

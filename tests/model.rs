@@ -19,7 +19,7 @@ use std::time::Duration;
 use polyheap::allocator_api2::alloc::{Allocator, Layout};
 use polyheap::{Heap, LeakReport};
 
-use support::{Held, Random, alone, assert_disjoint, scaled, size_from_env};
+use support::{Held, Random, alone, assert_disjoint, run_to_the_end, scaled, size_from_env};
 
 const HEAPS: usize = 4;
 /// Threads that stay for all rounds, bound to whatever heaps they used.
@@ -291,19 +291,18 @@ fn run(name: &str, rounds: usize, steps: usize) {
 
 fn play_round(world: &World, gathering: &Barrier, random: &mut Random, steps: usize) {
     gathering.wait();
-    thread::scope(|visitors| {
-        for _ in 0..VISITORS {
-            let mut random = random.fork();
-            visitors.spawn(move || {
-                let kept: Vec<_> = (0..HEAPS).map(|_| Mutex::new(Vec::new())).collect();
-                work(world, &kept, &mut random, steps);
-                // Whoever leaves gives the blocks it holds to the others.
-                for (pool, kept) in world.pools.iter().zip(kept) {
-                    pool.lock().unwrap().extend(kept.into_inner().unwrap());
-                }
-            });
+    let visits = (0..VISITORS).map(|_| {
+        let mut random = random.fork();
+        move || {
+            let kept: Vec<_> = (0..HEAPS).map(|_| Mutex::new(Vec::new())).collect();
+            work(world, &kept, &mut random, steps);
+            // Whoever leaves gives the blocks it holds to the others.
+            for (pool, kept) in world.pools.iter().zip(kept) {
+                pool.lock().unwrap().extend(kept.into_inner().unwrap());
+            }
         }
     });
+    run_to_the_end(visits);
     gathering.wait();
     compare(world, random);
     while !random.one_in(3) {
@@ -450,5 +449,45 @@ fn reset_and_verify_repeatedly(random: &mut Random) {
         live.iter().for_each(Held::check);
         drop(live);
         heap.reset();
+    }
+}
+
+/// So few blocks that slabs and regions empty and fill all the time, with every thread freeing what
+/// others allocated.
+#[test]
+fn few_blocks_on_many_hands_are_never_handed_out_twice() {
+    let mut random = Random::for_test("few_blocks_on_many_hands_are_never_handed_out_twice");
+    let heaps = [
+        Heap::builder().thread_cache(false).build(),
+        Heap::builder().thread_cache_bytes(0).build(),
+    ];
+    for mut heap in heaps {
+        for size in [16, 48, 64, 5_000, 32_768, 65_536, 1 << 20] {
+            let hands: [Mutex<Option<Held>>; 3] = core::array::from_fn(|_| Mutex::new(None));
+            let layout = Layout::from_size_align(size, 1).unwrap();
+            let bodies: [_; 3] = core::array::from_fn(|_| {
+                let (heap, hands, mut random) = (&heap, &hands, random.fork());
+                move || pass_around(heap, hands, layout, &mut random)
+            });
+            run_to_the_end(bodies);
+            hands.into_iter().filter_map(|hand| hand.into_inner().unwrap()).for_each(|held| {
+                held.free(&&heap);
+            });
+            assert_eq!((heap.verify(), heap.stats().live_blocks), (Ok(()), 0), "{size}");
+        }
+    }
+}
+
+fn pass_around(heap: &Heap, hands: &[Mutex<Option<Held>>], layout: Layout, random: &mut Random) {
+    let steps = scaled(if layout.size() > 100_000 { 20_000 } else { 200_000 });
+    for id in 0..steps {
+        let held = Held::new(&heap, layout, id as u64).unwrap();
+        let old = hands[random.below(hands.len())].lock().unwrap().replace(held);
+        if let Some(old) = old {
+            old.free(&heap);
+        }
+        if random.one_in(500) {
+            heap.trim();
+        }
     }
 }

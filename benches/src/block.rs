@@ -4,9 +4,9 @@
 //! without being told which that was. The size is kept beside the pointer, for subjects that want it back at free; a
 //! block that goes through an atomic pointer carries it in its own first word.
 
+use crate::opaque::opaque_pointer;
 use crate::subject::Subject;
 use std::alloc::Layout;
-use std::hint::black_box;
 
 /// Alignment of every block.
 const ALIGN: usize = 8;
@@ -36,7 +36,7 @@ impl Block {
         let start = unsafe { subject.alloc(layout(size)) };
         // SAFETY: the block has at least one byte; null faults here, and the parent reports it.
         unsafe { start.write(1) };
-        Block { start: black_box(start), size }
+        Block { start: opaque_pointer(start), size }
     }
 
     /// A place without a block; not to be freed or used.
@@ -57,7 +57,7 @@ impl Block {
     pub(crate) fn resize<S: Subject>(self, subject: &S, size: usize) -> Block {
         // SAFETY: as in `free`; the new size is not zero.
         let start = unsafe { subject.realloc(self.start, layout(self.size), size) };
-        Block { start: black_box(start), size }
+        Block { start: opaque_pointer(start), size }
     }
 
     /// Reads the first byte.

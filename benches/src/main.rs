@@ -26,6 +26,7 @@ mod context;
 mod heap_subject;
 mod measure;
 mod memory;
+mod opaque;
 mod options;
 mod ours;
 mod parent;

@@ -29,7 +29,7 @@ pub(crate) const fn find_run(word: u64, count: usize, step: usize) -> Option<usi
 
 /// Returns the lowest `count` set bits of `word`, all of them when it has no more.
 #[inline]
-pub(crate) fn lowest_bits(word: u64, count: usize) -> u64 {
+fn lowest_bits(word: u64, count: usize) -> u64 {
     if word.count_ones() as usize <= count {
         return word;
     }
@@ -38,6 +38,18 @@ pub(crate) fn lowest_bits(word: u64, count: usize) -> u64 {
         rest &= rest - 1;
     }
     word & !rest
+}
+
+/// Returns `count` set bits of `word`, the lowest from bit `start` on before the lowest of the rest;
+/// all of them when it has no more.
+#[inline]
+pub(crate) fn first_bits(word: u64, start: usize, count: usize) -> u64 {
+    if word.count_ones() as usize <= count {
+        return word;
+    }
+    let high = lowest_bits(word & (u64::MAX << start), count);
+    let missing = count - high.count_ones() as usize;
+    high | lowest_bits(word & !(u64::MAX << start), missing)
 }
 
 /// Returns a word with a bit at every multiple of `step`, a power of two up to 64.
@@ -85,6 +97,8 @@ mod tests {
     fn takes_the_lowest_bits_only() {
         assert_eq!(lowest_bits(0b1011_0100, 2), 0b0001_0100);
         assert_eq!(lowest_bits(0b1011, 9), 0b1011);
+        assert_eq!(first_bits(0b1011_0101, 3, 3), 0b1011_0000);
+        assert_eq!(first_bits(0b1011_0101, 6, 3), 0b1000_0101);
         assert_eq!(run_mask(3, 2), 0b11000);
         assert_eq!(run_mask(0, 64), u64::MAX);
     }

@@ -12,20 +12,20 @@
 
 use core::ptr;
 
-use crate::config::DEPOT_MAGAZINES;
+use crate::config::DEPOT_PLACES;
 use crate::sync::{AtomicPtr, Ordering};
 
 /// Places for full magazines of one class.
 #[derive(Debug)]
 pub(crate) struct Depot<T> {
-    places: [AtomicPtr<T>; DEPOT_MAGAZINES],
+    places: [AtomicPtr<T>; DEPOT_PLACES],
 }
 
 impl<T> Depot<T> {
     /// Returns an empty depot.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Depot<T> {
-        Depot { places: [const { AtomicPtr::new(ptr::null_mut()) }; DEPOT_MAGAZINES] }
+        Depot { places: [const { AtomicPtr::new(ptr::null_mut()) }; DEPOT_PLACES] }
     }
 
     /// Returns an empty depot.

@@ -8,12 +8,15 @@
 //!
 //! *Neighbours*: stands on `thread_heap`, `depot` and `flush`; the heap's cold path calls it.
 
+use super::depot::Depot;
 use super::flush::{give_group, report};
 use super::magazine::Magazine;
 use super::store::Store;
 use super::thread_heap::ThreadHeap;
-use crate::base::{SLAB_CLASSES, address, at_address, magazine_rounds, slab_block_bytes};
-use crate::config::{DEPOT_MAGAZINES, MAGAZINE_LOAD_BYTES_MAX};
+use crate::base::{
+    SLAB_CLASSES, address, at_address, magazine_bytes, magazine_rounds, slab_block_bytes,
+};
+use crate::config::{DEPOT_BYTES_MAX, DEPOT_PLACES};
 use crate::os::FaultKind;
 
 /// Frees `block` with what the thread has itself, when the only reason not to push it was a full
@@ -82,9 +85,8 @@ fn put_away(
     // Asked for first: without an empty one, the full one is emptied.
     let empty = thread_heap.take_empty(store);
     if !empty.is_null() {
-        let is_kept = thread_heap.push_spare(class, full)
-            || store.depots[class].store(full, depot_places(class));
-        if is_kept {
+        let store_it = || store.depot_or_new(class)?.store(full, depot_places(class)).then_some(());
+        if thread_heap.push_spare(class, full) || store_it().is_some() {
             return empty;
         }
     }
@@ -97,14 +99,13 @@ fn put_away(
 
 /// Returns how many magazines of `class` the depot holds: fewer of heavy ones.
 fn depot_places(class: usize) -> usize {
-    let load_bytes = magazine_rounds(class) * slab_block_bytes(class);
-    if load_bytes > MAGAZINE_LOAD_BYTES_MAX / 2 { DEPOT_MAGAZINES / 2 } else { DEPOT_MAGAZINES }
+    (DEPOT_BYTES_MAX / magazine_bytes(class)).clamp(2, DEPOT_PLACES)
 }
 
 /// Empties the depots of `store` into the slabs.
 pub(crate) fn drain_depots(store: &Store) {
-    for (class, depot) in store.depots.iter().enumerate() {
-        while let Some(magazine) = depot.load() {
+    for class in 0..SLAB_CLASSES {
+        while let Some(magazine) = store.depot(class).and_then(Depot::load) {
             // SAFETY: [magazine-one-owner] loaded from the depot, so the caller's.
             give_group(store, class, unsafe { &*magazine }.blocks(magazine_rounds(class)));
             store.give_magazine(at_address(address(magazine)));

@@ -14,7 +14,7 @@ use super::store::Store;
 use crate::base::slab_block_bytes;
 use crate::config::REGION_BYTES;
 use crate::os::{FaultKind, FaultSite, fault};
-use crate::region::{EntryKind, RegionRef, lookup};
+use crate::region::{RegionRef, lookup, owner_slot};
 use crate::slab::{Misuse, Slab};
 
 /// Blocks of one slab on their way back.
@@ -113,11 +113,10 @@ fn stranger(store: &Store, block: usize, class: usize) -> ! {
 
 /// Returns what is wrong with freeing `address`, which no region of this heap holds.
 pub(crate) fn stranger_kind(store: &Store, address: usize) -> FaultKind {
-    let entry = lookup(address);
-    match entry.kind() {
-        EntryKind::Nothing | EntryKind::Cached => FaultKind::ForeignBlock,
-        _ if entry.slot() != store.slot => FaultKind::WrongHeap,
-        _ => FaultKind::WrongLayout,
+    match owner_slot(address) {
+        None => FaultKind::ForeignBlock,
+        Some(slot) if slot != store.slot => FaultKind::WrongHeap,
+        Some(_) => FaultKind::WrongLayout,
     }
 }
 

@@ -10,6 +10,7 @@
 
 use core::ptr;
 
+use super::depot::Depot;
 use super::magazine::{Bin, Filler, exchange_mark};
 use super::store::Store;
 use super::thread_heap::{ClassState, ThreadHeap};
@@ -46,7 +47,7 @@ pub(crate) fn refill(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *
     let (bin, rounds) = (&thread_heap.bins[class], magazine_rounds(class));
     let mut full = thread_heap.pop_spare(class);
     if full.is_null() {
-        full = store.depots[class].load().unwrap_or(ptr::null_mut());
+        full = store.depot(class).and_then(Depot::load).unwrap_or(ptr::null_mut());
     }
     if !full.is_null() {
         thread_heap.give_empty(store, bin.load_taking(full, rounds));

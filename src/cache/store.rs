@@ -10,7 +10,7 @@
 //! *Neighbours*: stands on `region` and `slab`; refill, flush, exchange and the direct path share
 //! it, `supply` searches it.
 
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use super::depot::Depot;
 use super::magazine::Magazine;
@@ -21,7 +21,7 @@ use crate::base::{
 };
 use crate::config::{CHUNK_BYTES, NAME_BYTES_MAX};
 use crate::region::{RegionRef, Roster, acquire_region};
-use crate::sync::{AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// A heap's regions, summaries and depots.
 #[derive(Debug)]
@@ -43,8 +43,9 @@ pub(crate) struct Store {
     pub(crate) roomy: Summary,
     /// Regions whose thread heap is idle.
     pub(crate) idle: Summary,
-    /// Full magazines, by class.
-    pub(crate) depots: [Depot<Magazine>; SLAB_CLASSES],
+    /// Full magazines, by class; null until the class's first is stored. Installed by an exchange
+    /// (Release) in a metadata block that stays until the heap's end.
+    depots: [AtomicPtr<Depot<Magazine>>; SLAB_CLASSES],
     /// Bytes of blocks out of the slabs and of spans and mappings: live ones and cached ones.
     /// Moved at refill and flush with relaxed additions; publishes nothing.
     taken_bytes: AtomicUsize,
@@ -73,7 +74,7 @@ impl Store {
             partial: [const { Summary::new() }; PARTIAL_CLASSES],
             roomy: Summary::new(),
             idle: Summary::new(),
-            depots: [const { Depot::new() }; SLAB_CLASSES],
+            depots: [const { AtomicPtr::new(ptr::null_mut()) }; SLAB_CLASSES],
             taken_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
             denied_by_system: AtomicU64::new(0),
@@ -158,17 +159,56 @@ impl Store {
         self.peak_bytes.store(taken_bytes, Ordering::Relaxed);
     }
 
-    /// Forgets the magazines in the depots, whose blocks are dead.
-    pub(crate) fn clear_depots(&self) {
+    /// Returns the depot of `class`, if it was ever needed.
+    #[inline]
+    pub(crate) fn depot(&self, class: usize) -> Option<&Depot<Magazine>> {
+        let depot = self.depots[class].load(Ordering::Acquire);
+        // SAFETY: [depot-stays] an installed depot lies in a metadata block of this heap.
+        unsafe { depot.as_ref() }
+    }
+
+    /// Returns the depot of `class`, making it first if need be; `None` without memory.
+    pub(crate) fn depot_or_new(&self, class: usize) -> Option<&Depot<Magazine>> {
+        if let Some(depot) = self.depot(class) {
+            return Some(depot);
+        }
+        let block = NonNull::new(self.take_magazine(None))?;
+        let made = block.cast::<Depot<Magazine>>();
+        // SAFETY: the metadata block is this call's, aligned, and as large as a depot.
+        unsafe { made.write(Depot::new()) };
+        let won = self.depots[class].compare_exchange(
+            ptr::null_mut(),
+            made.as_ptr(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if won.is_err() {
+            self.give_magazine(block.as_ptr());
+        }
+        self.depot(class)
+    }
+
+    /// Forgets the depots and the magazines in them, all dead.
+    pub(crate) fn forget_depots(&self) {
         for depot in &self.depots {
-            while depot.load().is_some() {}
+            depot.store(ptr::null_mut(), Ordering::Relaxed);
+        }
+    }
+
+    /// Gives the empty depots' blocks back. Nobody else uses the heap.
+    pub(crate) fn dismantle_depots(&self) {
+        for depot in &self.depots {
+            let block = depot.swap(ptr::null_mut(), Ordering::Acquire);
+            if !block.is_null() {
+                self.give_magazine(block.cast());
+            }
         }
     }
 
     /// Calls `act` with class and block for every block in a depot. Nobody else uses the heap.
     pub(crate) fn for_each_stored(&self, act: &mut impl FnMut(usize, usize)) {
-        for (class, depot) in self.depots.iter().enumerate() {
-            for magazine in depot.stored() {
+        for class in 0..SLAB_CLASSES {
+            for magazine in self.depot(class).into_iter().flat_map(Depot::stored) {
                 // SAFETY: [magazine-one-owner] the depot's, and the caller excludes others.
                 let blocks = unsafe { &*magazine }.blocks(magazine_rounds(class));
                 blocks.for_each(|block| act(class, block));
@@ -202,3 +242,8 @@ impl Store {
         self.all_regions().take(4).find_map(RegionRef::take_magazine)
     }
 }
+
+const _: () = assert!(
+    size_of::<Depot<Magazine>>() <= crate::config::MAGAZINE_BYTES,
+    "a depot fills a metadata block: lower DEPOT_PLACES"
+);

@@ -165,6 +165,7 @@ impl Heap {
         let child = unsafe { child.as_ref() };
         child.withdraw();
         child.hold().drain();
+        child.store.dismantle_depots();
         if move_into(child, parent) {
             table::give_slot(child.store.slot);
         }
@@ -174,7 +175,7 @@ impl Heap {
 /// Frees everything in a heap whose thread heaps are held.
 fn clear(core: &HeapCore) {
     let store = &core.store;
-    store.clear_depots();
+    store.forget_depots();
     for thread_heap in store.thread_heaps() {
         thread_heap.reset(store);
     }

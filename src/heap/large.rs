@@ -11,9 +11,7 @@ use crate::base::{address, at_address};
 use crate::cache::{report, report_misuse, stranger_kind};
 use crate::config::{ALIGN_BYTES_MAX, CHUNK_BYTES};
 use crate::os::{FaultKind, os_page_bytes};
-use crate::region::{
-    EntryKind, RegionRef, lookup, map_block, mapping_at, mapping_bytes, unmap_block,
-};
+use crate::region::{RegionRef, lookup, map_block, mapping_at, mapping_bytes, unmap_block};
 use crate::sync::Ordering;
 
 /// Takes a span of `chunks` chunks; null when the system refuses memory.
@@ -60,10 +58,9 @@ pub(super) fn allocate_mapping(core: &HeapCore, bytes: usize, align: usize) -> *
 pub(super) fn free_mapping(core: &HeapCore, block: usize, bytes: usize) {
     let store = &core.store;
     let entry = lookup(block);
-    let is_own = entry.slot() == store.slot;
-    match entry.kind() {
-        EntryKind::Mapping if is_own && mapping_at(block, entry) == Some(block) => {}
-        EntryKind::Mapping | EntryKind::MappingTail if is_own => {
+    match mapping_at(block, entry) {
+        Some(base) if base == block && entry.slot() == store.slot => {}
+        Some(_) if entry.slot() == store.slot => {
             report(store, FaultKind::InteriorPointer, block, bytes, 0)
         }
         _ => report(store, stranger_kind(store, block), block, bytes, 0),

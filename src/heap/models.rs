@@ -43,7 +43,7 @@ impl Scene {
         let core = self.core.load(Ordering::Acquire);
         if core != 0 {
             let heap = &self.heaps[core as usize - 1];
-            assert_eq!(heap.write(LIVING), LIVING, "a visit to a dead heap");
+            assert_eq!(heap.read(), LIVING, "a visit to a dead heap");
         }
         unpin(&self.word);
         core
@@ -82,5 +82,47 @@ fn pin_versus_end_and_next_heap() {
             ],
         );
         ["no heap", "first heap", "second heap"][visited as usize]
+    });
+}
+
+/// Two threads leave while the heap ends.
+#[test]
+fn pins_of_two_versus_end() {
+    explore("pins_of_two_versus_end", &["both", "neither", "one"], || {
+        let scene = Scene::new();
+        let [first, second, _] = beside(
+            &scene,
+            [
+                |scene| scene.visit(),
+                |scene| scene.visit(),
+                |scene| {
+                    scene.end(1);
+                    0
+                },
+            ],
+        );
+        ["neither", "one", "both"][(first + second) as usize]
+    });
+}
+
+/// A thread leaves two heaps of one slot while both end, one after the other.
+#[test]
+fn pins_versus_two_ends() {
+    let outcomes = ["both heaps", "first heap", "neither", "second heap"];
+    explore("pins_versus_two_ends", &outcomes, || {
+        let scene = Scene::new();
+        let [visited, _] = beside(
+            &scene,
+            [
+                |scene| scene.visit() | scene.visit(),
+                |scene| {
+                    scene.end(1);
+                    scene.make(2);
+                    scene.end(2);
+                    0
+                },
+            ],
+        );
+        ["neither", "first heap", "second heap", "both heaps"][visited as usize]
     });
 }

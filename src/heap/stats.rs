@@ -195,8 +195,9 @@ impl HeapStats {
                 stats.cached_blocks += thread_heap.cached_blocks(class);
             }
         }
-        for (class, depot) in core.store.depots.iter().enumerate() {
-            self.classes[class].cached_blocks += depot.count() * magazine_rounds(class);
+        for (class, stats) in self.classes.iter_mut().enumerate() {
+            let stored = core.store.depot(class).map_or(0, |depot| depot.count());
+            stats.cached_blocks += stored * magazine_rounds(class);
         }
     }
 

@@ -11,7 +11,7 @@ use super::core::HeapCore;
 use super::{Heap, HeapId, large, table};
 use crate::base::{META_CLASS, address, at_address, slab_block_bytes, slab_blocks};
 use crate::config::{CHUNK_BYTES, REGION_CHUNKS};
-use crate::region::{EntryKind, RegionRef, lookup, mapping_bytes};
+use crate::region::{RegionRef, lookup, mapping_bytes, owner_slot};
 use crate::slab::{Slab, span_chunks};
 use crate::sync::Ordering;
 
@@ -50,11 +50,7 @@ impl Block<'_> {
 /// assert_eq!(polyheap::heap_of(core::ptr::NonNull::dangling()), None);
 /// ```
 pub fn heap_of(pointer: NonNull<u8>) -> Option<HeapId> {
-    let entry = lookup(address(pointer.as_ptr()));
-    match entry.kind() {
-        EntryKind::Nothing | EntryKind::Cached => None,
-        _ => Some(HeapId(table::heap_number(entry.slot()))),
-    }
+    owner_slot(address(pointer.as_ptr())).map(|slot| HeapId(table::heap_number(slot)))
 }
 
 impl Heap {
@@ -72,9 +68,7 @@ impl Heap {
     /// ```
     pub fn owns(&self, pointer: NonNull<u8>) -> bool {
         let Some(core) = self.core() else { return false };
-        let entry = lookup(address(pointer.as_ptr()));
-        !matches!(entry.kind(), EntryKind::Nothing | EntryKind::Cached)
-            && entry.slot() == core.store.slot
+        owner_slot(address(pointer.as_ptr())) == Some(core.store.slot)
     }
 
     /// Returns the usable bytes of the block that starts at `pointer`; `None` when no block of

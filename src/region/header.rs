@@ -17,7 +17,9 @@ use core::ptr::NonNull;
 
 use super::chunks::{claim_run, claim_run_at, give_run};
 use crate::base::{PARTIAL_CLASSES, address, align_down, at_address};
-use crate::config::{BITMAP_WORDS_MAX, CHUNK_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS};
+use crate::config::{
+    BITMAP_WORDS_MAX, CHUNK_BYTES, LINE_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
+};
 use crate::os::debug_check;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -29,23 +31,29 @@ const REACH_STEPS: usize = CHUNK_BYTES / REACH_BYTES;
 pub(crate) const LEASED_FOR_BUILDING: u32 = u32::MAX;
 
 const HEAD_BYTES: usize = 1024;
-/// Bytes of the area for the lessee's thread heap.
-pub(crate) const THREAD_AREA_BYTES: usize = 2816;
+/// Bytes a thread heap may have.
+pub(crate) const THREAD_AREA_BYTES: usize = 2048;
 /// Bytes of the area for the heap's core.
-pub(crate) const CORE_AREA_BYTES: usize = 2304;
+pub(crate) const CORE_AREA_BYTES: usize = 1344;
+/// Cache lines a thread heap's place differs by from region to region.
+const THREAD_COLOURS: usize = 19;
+/// Magazines whose first one differs from region to region; all on the page of the bitmap.
+const FIRST_MAGAZINES: usize = 4;
 
-const THREAD_AREA: usize = HEAD_BYTES;
-const CORE_AREA: usize = THREAD_AREA + THREAD_AREA_BYTES;
-const FIRST_MAGAZINE: usize = CORE_AREA + CORE_AREA_BYTES;
-const BITMAPS: usize = FIRST_MAGAZINE + MAGAZINE_BYTES;
+const CORE_AREA: usize = HEAD_BYTES;
+const THREAD_AREA: usize = CORE_AREA + CORE_AREA_BYTES;
+const FIRST_MAGAZINE: usize = (THREAD_AREA + (THREAD_COLOURS - 1) * LINE_BYTES + THREAD_AREA_BYTES)
+    .next_multiple_of(MAGAZINE_BYTES);
+const BITMAPS: usize = FIRST_MAGAZINE + FIRST_MAGAZINES * MAGAZINE_BYTES;
 const BITMAP_BYTES: usize = BITMAP_WORDS_MAX * 8;
 const MORE_MAGAZINES: usize = BITMAPS + (REGION_CHUNKS - 1) * BITMAP_BYTES;
-const MAGAZINES: usize = 1 + (CHUNK_BYTES - MORE_MAGAZINES) / MAGAZINE_BYTES;
+const MAGAZINES: usize = FIRST_MAGAZINES + (CHUNK_BYTES - MORE_MAGAZINES) / MAGAZINE_BYTES;
 
 const _: () = assert!(size_of::<Region>() <= HEAD_BYTES, "raise HEAD_BYTES");
+const _: () = assert!(THREAD_AREA.is_multiple_of(LINE_BYTES), "thread heaps start on a line");
 const _: () = assert!(
-    FIRST_MAGAZINE.is_multiple_of(MAGAZINE_BYTES) && MORE_MAGAZINES.is_multiple_of(MAGAZINE_BYTES),
-    "magazines are aligned to their size: adjust the areas before them"
+    BITMAPS + BITMAP_BYTES <= 2 * REACH_BYTES,
+    "a heap with one slab should touch two OS pages of header: lower THREAD_COLOURS"
 );
 const _: () = assert!(MAGAZINES <= 64, "the header's magazines are the bits of one u64");
 
@@ -120,6 +128,14 @@ impl RegionRef {
         address(self.0.as_ptr())
     }
 
+    /// Returns a number that differs between neighbouring regions. What is at the same offset in
+    /// many regions falls into the same sets of the processor's caches; places that are used
+    /// often are moved by this.
+    #[inline]
+    pub(crate) fn colour(self) -> usize {
+        self.base() / REGION_BYTES
+    }
+
     /// Returns the address of chunk `chunk`.
     #[inline]
     pub(crate) fn chunk_base(self, chunk: usize) -> usize {
@@ -139,7 +155,7 @@ impl RegionRef {
     /// Returns the area for the lessee's thread heap.
     pub(crate) fn thread_area<T>(self) -> NonNull<T> {
         const { assert!(size_of::<T>() <= THREAD_AREA_BYTES, "raise THREAD_AREA_BYTES") };
-        self.area(THREAD_AREA)
+        self.area(THREAD_AREA + self.colour() % THREAD_COLOURS * LINE_BYTES)
     }
 
     /// Returns the area for the heap's core.
@@ -181,10 +197,14 @@ impl RegionRef {
 
     /// Takes one of the header's magazines.
     pub(crate) fn take_magazine(self) -> Option<NonNull<u8>> {
-        let number = claim_run(&self.magazines, 1, 1)?;
-        let offset_bytes = match number {
-            0 => FIRST_MAGAZINE,
-            _ => MORE_MAGAZINES + (number - 1) * MAGAZINE_BYTES,
+        let first = self.colour() % FIRST_MAGAZINES;
+        let number = match claim_run_at(&self.magazines, first, 1) {
+            true => first,
+            false => claim_run(&self.magazines, 1, 1)?,
+        };
+        let offset_bytes = match number.checked_sub(FIRST_MAGAZINES) {
+            None => FIRST_MAGAZINE + number * MAGAZINE_BYTES,
+            Some(further) => MORE_MAGAZINES + further * MAGAZINE_BYTES,
         };
         Some(self.area(offset_bytes))
     }
@@ -192,9 +212,9 @@ impl RegionRef {
     /// Gives one of the header's magazines back.
     pub(crate) fn give_magazine(self, magazine: NonNull<u8>) {
         let offset_bytes = address(magazine.as_ptr()) - self.base();
-        let number = match offset_bytes {
-            FIRST_MAGAZINE => 0,
-            _ => 1 + (offset_bytes - MORE_MAGAZINES) / MAGAZINE_BYTES,
+        let number = match offset_bytes.checked_sub(MORE_MAGAZINES) {
+            None => (offset_bytes - FIRST_MAGAZINE) / MAGAZINE_BYTES,
+            Some(further) => FIRST_MAGAZINES + further / MAGAZINE_BYTES,
         };
         let was_taken = give_run(&self.magazines, number, 1);
         debug_check!(was_taken, "magazine-one-owner");

@@ -63,13 +63,24 @@ pub(crate) unsafe fn unmap_block(block: NonNull<u8>) {
     unsafe { unmap(block, bytes) };
 }
 
-/// Returns the address of the mapping that `address` lies in, by its entry.
+/// Returns the address of the mapping that `address` lies in, by its entry. The last 4 MiB of a
+/// mapping may be shared with mappings of others: what lies behind its end is not ours.
 pub(crate) fn mapping_at(address: usize, entry: Entry) -> Option<usize> {
     let unit_base = crate::base::align_down(address, REGION_BYTES);
+    let base = match entry.kind() {
+        EntryKind::Mapping => unit_base,
+        EntryKind::MappingTail => unit_base - entry.payload() as usize * REGION_BYTES,
+        _ => return None,
+    };
+    (address - base < map::length(base)).then_some(base)
+}
+
+/// Returns the slot of the heap whose memory `address` points into, whatever address it is.
+pub(crate) fn owner_slot(address: usize) -> Option<usize> {
+    let entry = map::lookup(address);
     match entry.kind() {
-        EntryKind::Mapping => Some(unit_base),
-        EntryKind::MappingTail => Some(unit_base - entry.payload() as usize * REGION_BYTES),
-        _ => None,
+        EntryKind::Region => Some(entry.slot()),
+        _ => mapping_at(address, entry).map(|_| entry.slot()),
     }
 }
 

@@ -1,12 +1,12 @@
 //! Regions: 4 MiB of address space, aligned to their size, cut into 64 chunks of 64 KiB.
 //!
 //! ```text
-//! chunk 0                                             chunk 1 ... 63
-//! ┌──────┬────────┬──────┬──────────┬────────┬──────┐ ┌─────────────────────┐
-//! │ head │ thread │ core │ magazine │ bitmaps│ more │ │ slabs, spans, unused│
-//! │      │ heap   │      │ 0        │ 1..=63 │ mag. │ │                     │
-//! └──────┴────────┴──────┴──────────┴────────┴──────┘ └─────────────────────┘
-//! 0      1 KiB    3.6    6          6.5      38 KiB
+//! chunk 0                                                   chunk 1 ... 63
+//! ┌──────┬──────┬────────┬───────────┬─────────┬──────────┐ ┌─────────────────────┐
+//! │ head │ core │ thread │ 4 maga-   │ bitmaps │ 50 maga- │ │ slabs, spans, unused│
+//! │      │      │ heap   │ zines     │ 1..=63  │ zines    │ │                     │
+//! └──────┴──────┴────────┴───────────┴─────────┴──────────┘ └─────────────────────┘
+//! 0      1 KiB  2.3      5.5         7.5       39 KiB
 //! ```
 //!
 //! A region belongs to one heap at a time and holds that heap's metadata in its first chunk, so
@@ -32,7 +32,7 @@ pub(crate) use header::{LEASED_FOR_BUILDING, Region, RegionRef};
 #[cfg(not(loom))]
 pub(crate) use map::{Entry, EntryKind, lookup, relabel};
 #[cfg(not(loom))]
-pub(crate) use mapping::{map_block, mapping_at, mapping_bytes, unmap_block};
+pub(crate) use mapping::{map_block, mapping_at, mapping_bytes, owner_slot, unmap_block};
 #[cfg(not(loom))]
 pub(crate) use region_cache::{acquire_region, purge_warm_regions, release_region};
 #[cfg(not(loom))]

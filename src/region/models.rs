@@ -61,11 +61,11 @@ impl Scene {
     }
 }
 
-/// Two claimers whose runs overlap, while the chunk both want comes back.
+/// Two claimers whose runs overlap, while the chunk that both want comes back.
 #[test]
 fn chunk_claims_overlap_while_one_is_given() {
-    let outcomes = ["high", "high and nothing", "low and high", "low and nothing", "nothing"];
-    explore("chunk_claims_overlap", &outcomes[..], || {
+    let outcomes = ["high run", "low run", "no run"];
+    explore("chunk_claims_overlap", &outcomes, || {
         // Chunk 2 is the giver's; 1 and 3 are free: a run of two needs it.
         let scene = Scene::new(0b1010);
         let [_, low, high] = beside(
@@ -74,10 +74,42 @@ fn chunk_claims_overlap_while_one_is_given() {
         );
         scene.account([low, high], 0b1110);
         match (low, high) {
-            (0, 0) => "nothing",
-            (0, _) => "high",
-            (_, 0) => "low and nothing",
-            _ => "low and high",
+            (0, 0) => "no run",
+            (0, _) => "high run",
+            _ => "low run",
+        }
+    });
+}
+
+/// Two claimers of any chunk, one chunk free: the free word alone decides.
+#[test]
+fn chunk_claims_of_the_last_chunk() {
+    explore("chunk_claims_of_the_last_chunk", &["first", "second"], || {
+        let scene = Scene::new(0b0100);
+        let claimed = beside(&scene, [|scene| scene.claim(1, 1), |scene| scene.claim_at(2, 1)]);
+        scene.account(claimed, 0b0100);
+        if claimed[0] != 0 { "first" } else { "second" }
+    });
+}
+
+/// A run goes from owner to owner: claimed, given and claimed again.
+#[test]
+fn chunk_run_passes_through_two_owners() {
+    explore("chunk_run_passes_on", &["both", "first", "second"], || {
+        let scene = Scene::new(0b0110);
+        let claim_and_give: fn(&Scene) -> u64 = |scene| {
+            let run = scene.claim(2, 1);
+            if run != 0 {
+                scene.give(1, 2);
+            }
+            run
+        };
+        let [first, second] = beside(&scene, [claim_and_give, |scene| scene.claim_at(1, 2)]);
+        scene.account([second], 0b0110);
+        match (first != 0, second != 0) {
+            (true, true) => "both",
+            (true, false) => "first",
+            _ => "second",
         }
     });
 }

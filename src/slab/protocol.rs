@@ -20,6 +20,7 @@
 //! *Neighbours*: stands on `control`; `slab_ref` binds it to the header of a region.
 
 use super::control::{Control, State};
+use crate::base::first_bits;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The shared words of one slab.
@@ -56,10 +57,11 @@ pub(crate) enum Left {
 }
 
 impl SlabWords<'_> {
-    /// Takes up to `count` blocks from word `word`; returns their bits. Taker only.
-    pub(crate) fn take(&self, word: usize, count: usize) -> u64 {
+    /// Takes up to `count` blocks from word `word`, those from bit `start` on first; returns their
+    /// bits. Taker only.
+    pub(crate) fn take(&self, word: usize, start: usize, count: usize) -> u64 {
         let bits = &self.bits[word];
-        let chosen = crate::base::lowest_bits(bits.load(Ordering::Relaxed), count);
+        let chosen = first_bits(bits.load(Ordering::Relaxed), start, count);
         if chosen != 0 {
             // Acquire: the blocks' last users wrote their last before the Release in `give`.
             bits.fetch_and(!chosen, Ordering::Acquire);

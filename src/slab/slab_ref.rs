@@ -13,6 +13,10 @@ use crate::config::{CHUNK_BYTES, REGION_CHUNKS};
 use crate::region::RegionRef;
 use crate::sync::Ordering;
 
+/// Bytes over which the first blocks of slabs are spread: the smallest OS page, and the bytes a
+/// way of a first-level data cache has.
+const COLOUR_BYTES: usize = 4096;
+
 /// A slab, by its region and the first chunk of its run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Slab {
@@ -164,14 +168,14 @@ impl Slab {
         count: usize,
         mut sink: impl FnMut(usize, u64),
     ) -> (usize, usize) {
-        let words = self.words();
+        let (words, start) = (self.words(), self.first_bit());
         let (mut taken, mut word) = (0, from);
         let mut highest = 0;
         for _ in 0..words.bits.len() {
             if word >= words.bits.len() {
                 word = 0;
             }
-            let bits = words.take(word, count - taken);
+            let bits = words.take(word, start, count - taken);
             if bits != 0 {
                 taken += bits.count_ones() as usize;
                 highest = highest.max(word * 64 + 64 - bits.leading_zeros() as usize);
@@ -187,6 +191,13 @@ impl Slab {
             self.region.reach(self.chunk, highest * slab_block_bytes(self.class));
         }
         (taken, word)
+    }
+
+    /// Returns the bit of each word to take first: within the first OS page, another one in each
+    /// region, so that the first blocks of many heaps do not fall into the same cache sets.
+    fn first_bit(self) -> usize {
+        let blocks = (COLOUR_BYTES / slab_block_bytes(self.class)).max(1);
+        self.region.colour() % blocks % 64
     }
 
     /// Leaves the slab, which the taker found empty.

@@ -245,11 +245,35 @@ fn stack_pop_overtaken_by_pops_and_push() {
 fn stack_push_publishes_contents_and_link() {
     explore("stack_push_publishes", &["both", "none", "one"], || {
         let scene = Scene::new(&[]);
-        let [_, first, second] = beside(
+        let [_, (first, second)] = beside(
             &scene,
             [
                 |scene| {
                     scene.push(1);
+                    scene.push(2);
+                    (0, 0)
+                },
+                |scene| (scene.pop(), scene.pop()),
+            ],
+        );
+        scene.account([first, second], 2);
+        match (first, second) {
+            (0, 0) => "none",
+            (0, _) | (_, 0) => "one",
+            _ => "both",
+        }
+    });
+}
+
+/// Two pops share what one push after another brings.
+#[test]
+fn stack_pops_versus_push() {
+    explore("stack_pops_versus_push", &["both", "one"], || {
+        let scene = Scene::new(&[1]);
+        let [_, first, second] = beside(
+            &scene,
+            [
+                |scene| {
                     scene.push(2);
                     0
                 },
@@ -258,11 +282,7 @@ fn stack_push_publishes_contents_and_link() {
             ],
         );
         scene.account([first, second], 2);
-        match (first != 0) as usize + (second != 0) as usize {
-            0 => "none",
-            1 => "one",
-            _ => "both",
-        }
+        if first * second != 0 { "both" } else { "one" }
     });
 }
 

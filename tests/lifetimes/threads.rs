@@ -149,7 +149,10 @@ fn churn_threads(threads: usize) {
     };
     let (resident, mappings, thread_heaps) = wave(threads / 10);
     let (resident_after, mappings_after, thread_heaps_after) = wave(threads);
-    eprintln!("{resident} -> {resident_after} bytes, {mappings} -> {mappings_after} mappings");
+    eprintln!(
+        "{resident} -> {resident_after} bytes, {mappings} -> {mappings_after} mappings, \
+         {thread_heaps} -> {thread_heaps_after} thread heaps"
+    );
     assert!(resident_after <= resident + NOISE_BYTES);
     assert!(mappings_after <= mappings + 16);
     assert!(thread_heaps_after <= 8 * 5 && thread_heaps_after <= thread_heaps + 8);

@@ -141,29 +141,41 @@ pub(crate) fn size_from_env(name: &str, usual: usize) -> usize {
     env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
 }
 
-/// Returns the bytes of memory the process has resident.
+/// Returns the bytes of memory the process has resident; 0 under a sanitizer.
 pub(crate) fn current_resident_bytes() -> usize {
-    statm(1)
+    if is_sanitized() { 0 } else { statm(1) }
 }
 
-/// Returns the bytes of address space the process has.
+/// Returns the bytes of address space the process has; 0 under a sanitizer.
 pub(crate) fn current_address_space_bytes() -> usize {
-    statm(0)
+    if is_sanitized() { 0 } else { statm(0) }
 }
 
-/// Returns the number of mappings the process has.
+/// Returns the number of mappings the process has; 0 under a sanitizer.
 pub(crate) fn mapping_count() -> usize {
+    if is_sanitized() {
+        return 0;
+    }
     fs::read_to_string("/proc/self/maps").map_or(0, |maps| maps.lines().count())
 }
 
-/// Returns the page faults of the process that needed no disk.
+/// Returns the page faults of the process that needed no disk; 0 under a sanitizer.
 pub(crate) fn minor_faults() -> usize {
+    if is_sanitized() {
+        return 0;
+    }
     // SAFETY: all zeros is a valid `rusage`.
     let mut usage: libc::rusage = unsafe { core::mem::zeroed() };
     // SAFETY: `usage` is valid for a write.
     let outcome = unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut usage) };
     assert_eq!(outcome, 0);
     usage.ru_minflt as usize
+}
+
+/// Returns whether the process has a sanitizer's shadow memory, which takes terabytes of address
+/// space. What memory counters say then is about the sanitizer.
+fn is_sanitized() -> bool {
+    statm(0) >= 8 << 40
 }
 
 fn statm(field: usize) -> usize {

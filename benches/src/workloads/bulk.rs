@@ -4,11 +4,11 @@ use super::Workload;
 use crate::block::Block;
 use crate::context::Context;
 use crate::measure::time_loop;
+use crate::opaque::opaque;
 use crate::options::Options;
 use crate::reading::Reading;
 use crate::subject::{Job, Subject, with_subject};
 use crate::task::{Field, Task};
-use std::hint::black_box;
 
 pub(crate) const BULK: Workload = Workload {
     name: "bulk",
@@ -54,7 +54,7 @@ impl Job for Bulk<'_> {
 
 #[inline(always)]
 fn fill<S: Subject>(subject: &S, size: usize, count: usize, blocks: &mut Vec<Block>) {
-    blocks.extend((0..count).map(|_| Block::new(subject, black_box(size))));
+    blocks.extend((0..count).map(|_| Block::new(subject, opaque(size))));
 }
 
 #[inline(never)]

@@ -5,12 +5,12 @@ use super::Workload;
 use crate::block::Block;
 use crate::context::Context;
 use crate::measure::time_loop;
+use crate::opaque::opaque;
 use crate::options::Options;
 use crate::reading::Reading;
 use crate::rng::Rng;
 use crate::subject::{Job, Subject, with_subject};
 use crate::task::{Field, Task};
-use std::hint::black_box;
 use std::mem::replace;
 
 pub(crate) const CHURN: Workload =
@@ -79,7 +79,7 @@ fn fixed<S: Subject>(
 ) {
     for _ in 0..replacements {
         let place = rng.below(blocks.len());
-        exchange(subject, &mut blocks[place], black_box(size));
+        exchange(subject, &mut blocks[place], opaque(size));
     }
 }
 

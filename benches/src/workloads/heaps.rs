@@ -14,6 +14,7 @@ use crate::block::layout;
 use crate::context::Context;
 use crate::heap_subject::{HeapJob, HeapSubject, with_heap};
 use crate::measure::time_loop;
+use crate::opaque::{opaque, opaque_pointer};
 use crate::options::Options;
 use crate::reading::Reading;
 use crate::rng::Rng;
@@ -21,7 +22,6 @@ use crate::subject::{Job, Subject, with_subject};
 use crate::task::{Field, Task};
 use bumpalo::Bump;
 use std::alloc::Layout;
-use std::hint::black_box;
 use std::mem::MaybeUninit;
 
 pub(crate) const HEAPS: Workload =
@@ -74,7 +74,7 @@ impl HeapJob for Turns<'_> {
 #[inline(never)]
 fn turn<H: HeapSubject>(heaps: &mut [H]) {
     for heap in heaps {
-        let layout = layout(black_box(TURN_BYTES));
+        let layout = layout(opaque(TURN_BYTES));
         let block = write_first(heap.alloc(layout));
         // SAFETY: the heap has just allocated the block with this layout.
         unsafe { heap.dealloc(block, layout) };
@@ -86,7 +86,7 @@ fn turn<H: HeapSubject>(heaps: &mut [H]) {
 fn write_first(block: *mut u8) -> *mut u8 {
     // SAFETY: the block is new and not empty; null faults, and the parent reports it.
     unsafe { block.write(1) };
-    black_box(block)
+    opaque_pointer(block)
 }
 
 fn cycles(context: &Context) -> Reading {

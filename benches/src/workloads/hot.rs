@@ -6,11 +6,11 @@ use super::Workload;
 use crate::block::Block;
 use crate::context::Context;
 use crate::measure::time_loop;
+use crate::opaque::opaque;
 use crate::options::Options;
 use crate::reading::Reading;
 use crate::subject::{Job, Subject, with_subject};
 use crate::task::{Field, Task};
-use std::hint::black_box;
 
 pub(crate) const HOT: Workload = Workload {
     name: "hot",
@@ -81,7 +81,7 @@ impl Job for Hot<'_> {
 #[inline(never)]
 fn hot<S: Subject>(subject: &S, size: usize, pairs: u64) {
     for _ in 0..pairs {
-        Block::new(subject, black_box(size)).free(subject);
+        Block::new(subject, opaque(size)).free(subject);
     }
 }
 

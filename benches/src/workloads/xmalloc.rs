@@ -4,6 +4,7 @@ use super::Workload;
 use crate::block::Block;
 use crate::context::Context;
 use crate::measure::time_threads;
+use crate::opaque::opaque;
 use crate::options::Options;
 use crate::reading::Reading;
 use crate::subject::{Job, Subject, with_subject};
@@ -66,7 +67,7 @@ fn produce<S: Subject>(
 ) {
     while Instant::now() < until {
         let Ok(mut batch) = to_fill.recv() else { return };
-        batch.extend((0..BATCH).map(|_| Block::new(subject, black_box(size))));
+        batch.extend((0..BATCH).map(|_| Block::new(subject, opaque(size))));
         if full.send(batch).is_err() {
             return;
         }
