@@ -106,6 +106,11 @@ impl Control {
         matches!(self.state(), State::Active | State::Partial | State::Full)
     }
 
+    /// Returns whether both words are of one run, not of one and its successor.
+    pub(crate) fn is_of_run(self, other: Control) -> bool {
+        self.0 >> EPOCH_SHIFT == other.0 >> EPOCH_SHIFT
+    }
+
     /// Returns the same word in another state.
     pub(crate) fn with_state(self, state: State) -> Control {
         let mask = ((1u64 << STATE_BITS) - 1) << STATE_SHIFT;

@@ -227,7 +227,7 @@ fn slab_taker_comes_and_goes_beside_the_last_give() {
 #[test]
 fn slab_publisher_versus_last_give_versus_taker() {
     explore_within(
-        Some(3),
+        Some(5),
         "slab_publisher_versus_last_give_versus_taker",
         &["freed", "published"],
         || {
@@ -256,7 +256,7 @@ fn slab_publisher_versus_last_give_versus_taker() {
 #[test]
 fn slab_leave_versus_last_give_versus_taker() {
     explore_within(
-        Some(3),
+        Some(5),
         "slab_leave_versus_last_give_versus_taker",
         &["freed", "published"],
         || {

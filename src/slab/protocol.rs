@@ -89,6 +89,8 @@ impl SlabWords<'_> {
         let mut now = Control(before.0 - count as u64);
         loop {
             match now.state() {
+                // Freed meanwhile by who settled the last block: another slab may lie there now.
+                _ if !now.is_of_run(before) => return Settled::Kept,
                 State::Full if now.live() == 0 => {
                     // Nobody can publish or claim a slab that leaves Full by this exchange.
                     match self.exchange(now, now.with_state(State::Active)) {

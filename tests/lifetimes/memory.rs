@@ -232,3 +232,71 @@ fn refused_requests_are_counted_and_harmless() {
     assert_eq!(heap.stats().denied_by_system, 10);
     live.free(&&heap);
 }
+
+/// Allows the process `more_bytes` of address space beyond what it has.
+fn limit_address_space(more_bytes: usize) {
+    let bytes = (current_address_space_bytes() + more_bytes) as libc::rlim_t;
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: `limit` is valid for a read.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const limit) }, 0);
+}
+
+/// Allocates blocks of `size` bytes until there is no memory, or no place in `held`.
+fn exhaust(heap: &Heap, size: usize, held: &mut Vec<Held>) {
+    while held.len() < held.capacity() {
+        let Ok(one) = Held::new(&heap, bytes(size), held.len() as u64) else { return };
+        held.push(one);
+    }
+    panic!("the limit does not hold");
+}
+
+#[test]
+fn no_memory_is_an_error_and_the_heap_works_again_after_frees() {
+    let name = "memory::no_memory_is_an_error_and_the_heap_works_again_after_frees";
+    alone(name, LIMIT, || {
+        if current_address_space_bytes() == 0 {
+            return;
+        }
+        let heaps = [Heap::new(), Heap::builder().thread_cache(false).build()];
+        heaps.iter().for_each(|heap| heap.bind().unwrap());
+        let mut held = Vec::with_capacity(1 << 20);
+        limit_address_space(60 << 20);
+        for mut heap in heaps {
+            for size in [3_000_000, 1_000, 30_000, 500_000] {
+                exhaust(&heap, size, &mut held);
+                // Regions keep their addresses, so the second heap finds fewer for mappings.
+                let least = if size > 2 << 20 { size } else { 20 << 20 };
+                assert!(held.len() * size >= least, "{} blocks of {size}", held.len());
+                assert_eq!(heap.stats().live_blocks, held.len());
+                // A request that is refused harms nobody; a smaller one may still be served.
+                assert!(held[0].grow(&&heap, bytes(200 << 20)).is_err());
+                held.iter().for_each(Held::check);
+                assert_eq!(heap.verify(), Ok(()));
+                held.drain(..).for_each(|held| held.free(&&heap));
+                assert_eq!((heap.stats().live_blocks, heap.verify()), (0, Ok(())));
+                heap.trim();
+                Held::zeroed(&&heap, bytes(size), 1).unwrap().free(&&heap);
+                heap.reset();
+            }
+        }
+    });
+}
+
+#[test]
+fn a_heap_that_cannot_be_bound_says_so_and_may_be_tried_again() {
+    let name = "memory::a_heap_that_cannot_be_bound_says_so_and_may_be_tried_again";
+    alone(name, LIMIT, || {
+        if current_address_space_bytes() == 0 {
+            return;
+        }
+        limit_address_space(2 << 20);
+        let heap = Heap::new();
+        let refused = heap.bind();
+        assert!(matches!(refused, Err(polyheap::HeapError::OutOfMemory { .. })), "{refused:?}");
+        assert!(heap.allocate(bytes(10)).is_err() && heap.allocate(bytes(0)).is_ok());
+        assert_eq!((heap.stats().held_bytes, heap.id().is_err()), (0, true));
+        limit_address_space(1 << 30);
+        Held::new(&&heap, bytes(10), 1).unwrap().free(&&heap);
+        assert_eq!(heap.bind(), Ok(()));
+    });
+}

@@ -155,7 +155,8 @@ fn churn_threads(threads: usize) {
     );
     assert!(resident_after <= resident + NOISE_BYTES);
     assert!(mappings_after <= mappings + 16);
-    assert!(thread_heaps_after <= 8 * 5 && thread_heaps_after <= thread_heaps + 8);
+    // As many as there were threads at once, in each heap.
+    assert!(thread_heaps_after <= 8 * 4, "{thread_heaps_after} thread heaps");
     for heap in &heaps {
         assert_eq!((heap.stats().live_blocks, heap.stats().threads), (0, 0));
     }

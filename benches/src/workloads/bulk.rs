@@ -39,13 +39,13 @@ impl Job for Bulk<'_> {
 
     fn run<S: Subject>(self, subject: &S) -> Vec<Reading> {
         let size = self.0.size();
-        let mut blocks = Vec::with_capacity(BLOCKS);
+        let mut blocks: [Block; BLOCKS] = std::array::from_fn(|_| Block::nothing());
         let round = if self.0.case.starts_with("LIFO") { lifo::<S> } else { fifo::<S> };
         vec![time_loop(self.0, |pairs| {
             let mut left = pairs as usize;
             while left > 0 {
                 let count = left.min(BLOCKS);
-                round(subject, size, count, &mut blocks);
+                round(subject, size, &mut blocks[..count]);
                 left -= count;
             }
         })]
@@ -53,22 +53,24 @@ impl Job for Bulk<'_> {
 }
 
 #[inline(always)]
-fn fill<S: Subject>(subject: &S, size: usize, count: usize, blocks: &mut Vec<Block>) {
-    blocks.extend((0..count).map(|_| Block::new(subject, opaque(size))));
-}
-
-#[inline(never)]
-fn lifo<S: Subject>(subject: &S, size: usize, count: usize, blocks: &mut Vec<Block>) {
-    fill(subject, size, count, blocks);
-    while let Some(block) = blocks.pop() {
-        block.free(subject);
+fn fill<S: Subject>(subject: &S, size: usize, blocks: &mut [Block]) {
+    for block in blocks {
+        *block = Block::new(subject, opaque(size));
     }
 }
 
 #[inline(never)]
-fn fifo<S: Subject>(subject: &S, size: usize, count: usize, blocks: &mut Vec<Block>) {
-    fill(subject, size, count, blocks);
-    for block in blocks.drain(..) {
-        block.free(subject);
+fn lifo<S: Subject>(subject: &S, size: usize, blocks: &mut [Block]) {
+    fill(subject, size, blocks);
+    for block in blocks.iter_mut().rev() {
+        std::mem::replace(block, Block::nothing()).free(subject);
+    }
+}
+
+#[inline(never)]
+fn fifo<S: Subject>(subject: &S, size: usize, blocks: &mut [Block]) {
+    fill(subject, size, blocks);
+    for block in blocks {
+        std::mem::replace(block, Block::nothing()).free(subject);
     }
 }
