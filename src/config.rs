@@ -81,6 +81,10 @@ pub(crate) const WARM_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Bytes of the longest heap name kept; longer names are cut.
 pub(crate) const NAME_BYTES_MAX: usize = 32;
 
+/// Bytes over which the first blocks of slabs are spread: the smallest OS page, and the bytes a way
+/// of a first-level data cache has.
+pub(crate) const COLOUR_BYTES: usize = 4096;
+
 /// Bytes of one cache line, for keeping threads' blocks apart.
 pub(crate) const LINE_BYTES: usize = 64;
 

@@ -24,6 +24,7 @@ for_each_allocator!(
     zeroed_blocks_are_zero_on_dirty_memory_of_every_tier,
     resizing_may_change_the_alignment_either_way,
     resizing_to_the_same_layout_keeps_the_block,
+    a_block_too_badly_aligned_for_the_new_layout_moves,
     slack_is_never_taken_for_contents,
     random_resizes_agree_with_a_shadow_vector,
     doubling_keeps_the_contents_whatever_lies_beside,
@@ -219,6 +220,25 @@ fn resizing_to_the_same_layout_keeps_the_block<A: Allocator>(alloc: &A, _: &Heap
         held.grow(alloc, layout(usable, 1)).unwrap();
         assert_eq!(held.address(), before, "{size} moved without need");
         held.free(alloc);
+    }
+}
+
+fn a_block_too_badly_aligned_for_the_new_layout_moves<A: Allocator>(alloc: &A, _: &Heap) {
+    // The size class stays the same, but only some of its blocks have the alignment asked for.
+    for (size, align) in [(128 << 10, 128 << 10), (1 << 20, 1 << 20), (4 << 20, 16 << 20)] {
+        let mut live: Vec<Held> =
+            (0..6).map(|id| Held::new(alloc, layout(size, 1), id).unwrap()).collect();
+        let badly_aligned = live.iter().filter(|held| !held.address().is_multiple_of(align));
+        assert!(badly_aligned.count() > 0, "{size}: nothing to be tested");
+        for (number, held) in live.iter_mut().enumerate() {
+            // Which way round makes no difference.
+            match number % 3 {
+                0 => held.grow(alloc, layout(size, align)).unwrap(),
+                1 => held.grow_zeroed(alloc, layout(size, align)).unwrap(),
+                _ => held.shrink(alloc, layout(size, align)).unwrap(),
+            }
+        }
+        live.into_iter().for_each(|held| held.free(alloc));
     }
 }
 

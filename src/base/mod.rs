@@ -10,6 +10,6 @@ pub(crate) use addr::{address, align_down, align_up, at_address, is_aligned, rea
 pub(crate) use bits::{find_run, first_bits, run_mask};
 pub(crate) use size_class::{
     META_CLASS, PARTIAL_CLASSES, SLAB_CLASSES, Tier, block_index, circulating_rounds, class_of,
-    fast_bin_word, fast_block_bytes, home_mask, is_fast_layout, magazine_bytes, magazine_rounds,
-    shares_lines, slab_block_bytes, slab_blocks, slab_run_chunks,
+    fast_bin_word, fast_block_bytes, first_bit_mask, home_mask, is_fast_layout, magazine_bytes,
+    magazine_rounds, shares_lines, slab_block_bytes, slab_blocks, slab_run_chunks,
 };

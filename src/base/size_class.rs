@@ -22,9 +22,9 @@
 //! *Neighbours*: stands on `config`; slab, cache and heap ask it.
 
 use crate::config::{
-    BLOCK_BYTES_MIN, CHUNK_BYTES, CIRCULATING_BYTES_MAX, LINE_BYTES, MAGAZINE_LOAD_BYTES_MAX,
-    MAGAZINE_ROUNDS_MAX, MAPPING_CLASS_BYTES_MAX, REGION_BYTES, SLAB_BLOCK_BYTES_MAX,
-    SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
+    BLOCK_BYTES_MIN, CHUNK_BYTES, CIRCULATING_BYTES_MAX, COLOUR_BYTES, LINE_BYTES,
+    MAGAZINE_LOAD_BYTES_MAX, MAGAZINE_ROUNDS_MAX, MAPPING_CLASS_BYTES_MAX, REGION_BYTES,
+    SLAB_BLOCK_BYTES_MAX, SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
 };
 
 /// Number of slab classes.
@@ -193,6 +193,13 @@ const fn rounds_within(bytes: usize, class: usize) -> usize {
     if least > MAGAZINE_ROUNDS_MAX { MAGAZINE_ROUNDS_MAX } else { least }
 }
 
+/// Returns which bits of a colour may choose the first bit taken of a bitmap word of `class`: as
+/// many as blocks fit [`COLOUR_BYTES`], rounded down to a power of two.
+#[inline]
+pub(crate) const fn first_bit_mask(class: usize) -> usize {
+    FIRST_BIT_MASKS[class % TABLE_CLASSES] as usize
+}
+
 /// Returns whether neighbouring blocks of `class` can lie on one cache line.
 #[inline]
 pub(crate) const fn shares_lines(class: usize) -> bool {
@@ -262,6 +269,18 @@ const MAGAZINE_ROUNDS: &[u8; TABLE_CLASSES] = &{
     let mut class = 0;
     while class < PARTIAL_CLASSES {
         table[class] = rounds_within(MAGAZINE_LOAD_BYTES_MAX, class) as u8;
+        class += 1;
+    }
+    table
+};
+
+const FIRST_BIT_MASKS: &[u8; TABLE_CLASSES] = &{
+    let mut table = [0; TABLE_CLASSES];
+    let mut class = 0;
+    while class < PARTIAL_CLASSES {
+        let blocks = COLOUR_BYTES / slab_block_bytes(class);
+        let bits = if blocks == 0 { 0 } else { blocks.ilog2() };
+        table[class] = ((1u32 << if bits < 6 { bits } else { 6 }) - 1) as u8;
         class += 1;
     }
     table

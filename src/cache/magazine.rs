@@ -276,7 +276,7 @@ impl Bin {
     }
 }
 
-/// Writes blocks into an empty magazine, keeping the newest in a register.
+/// Writes blocks into an empty magazine; the one to hand out at once stays outside.
 #[derive(Debug)]
 pub(crate) struct Filler {
     at: *mut Round,
@@ -284,17 +284,36 @@ pub(crate) struct Filler {
 }
 
 impl Filler {
-    /// Adds a block.
+    /// Adds the blocks of one bitmap word, at least one: bit `n` is the block of `block_bytes`
+    /// bytes number `n` from `first_block` on. The lowest is handed out at once, and pops take
+    /// the others in the order of their addresses.
     #[inline]
-    pub(crate) fn add(&mut self, block: usize) {
-        if !self.last.is_null() {
-            self.at = self.at.wrapping_add(1);
-            // SAFETY: [magazine-one-owner] `fill` is given at most one block more than the
-            // magazine has rounds, and the newest is kept outside: the round is inside.
-            unsafe { &*self.at }.store(self.last, Ordering::Relaxed);
+    pub(crate) fn add_word(&mut self, first_block: usize, block_bytes: usize, bits: u64) {
+        let block = |bits: u64| first_block + bits.trailing_zeros() as usize * block_bytes;
+        let has_last = !self.last.is_null();
+        let top = self.at.wrapping_add(bits.count_ones() as usize - usize::from(!has_last));
+        let mut at = top;
+        if has_last {
+            write(at, self.last);
+            at = at.wrapping_sub(1);
         }
-        self.last = at_address(block);
+        let mut rest = bits & (bits - 1);
+        while rest != 0 {
+            write(at, at_address(block(rest)));
+            at = at.wrapping_sub(1);
+            rest &= rest - 1;
+        }
+        self.last = at_address(block(bits));
+        self.at = top;
     }
+}
+
+/// Writes one round of the magazine that is being filled.
+#[inline]
+fn write(round: *mut Round, block: *mut u8) {
+    // SAFETY: [magazine-one-owner] `fill` is given at most one block more than the magazine has
+    // rounds, and one is kept outside: the round is inside.
+    unsafe { &*round }.store(block, Ordering::Relaxed);
 }
 
 /// Returns the mark at which a bin of `rounds` rounds has been given `least` blocks: the offset, in
@@ -394,17 +413,32 @@ mod tests {
     }
 
     #[test]
-    fn filling_hands_out_the_last_and_keeps_the_rest_in_order() {
-        for given in 1..=MAGAZINE_ROUNDS_MAX + 1 {
+    fn filling_hands_out_the_lowest_and_pops_follow_in_address_order() {
+        for bits in [1, 0b1010, u64::MAX, 1 << 63, 0xf0f0_0000_ffff_0001] {
             let (bin, mut taking) = (Bin::UNLOADED, magazine());
             bin.load_empty_taking(&raw mut *taking, MAGAZINE_ROUNDS_MAX);
-            let last = bin.fill(|filler| (1..=given).for_each(|block| filler.add(block * 16)));
-            assert_eq!(address(last), given * 16);
-            assert_eq!(bin.count(MAGAZINE_ROUNDS_MAX), given - 1);
-            for block in (1..given).rev() {
-                assert_eq!(address(bin.pop()), block * 16);
-            }
-            assert!(bin.pop().is_null());
+            let first = bin.fill(|filler| filler.add_word(4096, 16, bits));
+            let popped =
+                core::iter::from_fn(|| Some(address(bin.pop())).filter(|&block| block != 0));
+            let blocks: Vec<usize> = core::iter::once(address(first)).chain(popped).collect();
+            let expected = (0..64).filter(|bit| bits >> bit & 1 == 1).map(|bit| 4096 + bit * 16);
+            assert_eq!(blocks, expected.collect::<Vec<_>>());
         }
+    }
+
+    #[test]
+    fn filling_from_several_words_loses_none() {
+        let (bin, mut taking) = (Bin::UNLOADED, magazine());
+        bin.load_empty_taking(&raw mut *taking, MAGAZINE_ROUNDS_MAX);
+        let first = bin.fill(|filler| {
+            filler.add_word(4096, 16, 0b101);
+            filler.add_word(8192, 16, 0b1);
+            filler.add_word(16_384, 16, 0b11);
+        });
+        assert_eq!(bin.count(MAGAZINE_ROUNDS_MAX), 4);
+        let mut blocks = vec![address(first)];
+        bin.for_each_block(MAGAZINE_ROUNDS_MAX, |block| blocks.push(block));
+        blocks.sort_unstable();
+        assert_eq!(blocks, [4096, 4128, 8192, 16_384, 16_400]);
     }
 }

@@ -11,7 +11,7 @@
 use core::ptr;
 
 use super::depot::Depot;
-use super::magazine::{Bin, Filler, exchange_mark};
+use super::magazine::{Bin, exchange_mark};
 use super::store::Store;
 use super::thread_heap::{ClassState, ThreadHeap};
 use crate::base::{SLAB_CLASSES, magazine_rounds, slab_block_bytes};
@@ -101,21 +101,12 @@ fn fill_from(slab: Slab, state: &ClassState, bin: &Bin, wanted: usize) -> (*mut 
     let block = bin.fill(|filler| {
         let from = usize::from(state.word.load(Ordering::Relaxed));
         let (count, word) = slab.take(from, wanted, |first, bits| {
-            add_blocks(filler, slab.block(first), slab_block_bytes(slab.class()), bits);
+            filler.add_word(slab.block(first), slab_block_bytes(slab.class()), bits);
         });
         state.word.store(word as u8, Ordering::Relaxed);
         taken = count;
     });
     (block, taken)
-}
-
-/// Adds the blocks of one word, highest first, so that they are handed out in address order.
-fn add_blocks(filler: &mut Filler, first_block: usize, block_bytes: usize, mut bits: u64) {
-    while bits != 0 {
-        let index = 63 - bits.leading_zeros();
-        bits &= !(1 << index);
-        filler.add(first_block + index as usize * block_bytes);
-    }
 }
 
 /// Returns how many blocks to take, and lets twice as many circulate from now on.

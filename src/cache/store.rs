@@ -19,7 +19,7 @@ use super::thread_heap::ThreadHeap;
 use crate::base::{
     META_CLASS, PARTIAL_CLASSES, SLAB_CLASSES, address, at_address, magazine_rounds,
 };
-use crate::config::{CHUNK_BYTES, NAME_BYTES_MAX};
+use crate::config::{CHUNK_BYTES, DEPOT_PLACES, NAME_BYTES_MAX};
 use crate::region::{RegionRef, Roster, acquire_region};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
@@ -46,6 +46,9 @@ pub(crate) struct Store {
     /// Full magazines, by class; null until the class's first is stored. Installed by an exchange
     /// (Release) in a metadata block that stays until the heap's end.
     depots: [AtomicPtr<Depot<Magazine>>; SLAB_CLASSES],
+    /// Empty magazines on their way from threads that empty them to threads that fill them; like a
+    /// depot otherwise.
+    empties: AtomicPtr<Depot<Magazine>>,
     /// Bytes of blocks out of the slabs and of spans and mappings: live ones and cached ones.
     /// Moved at refill and flush with relaxed additions; publishes nothing.
     taken_bytes: AtomicUsize,
@@ -75,6 +78,7 @@ impl Store {
             roomy: Summary::new(),
             idle: Summary::new(),
             depots: [const { AtomicPtr::new(ptr::null_mut()) }; SLAB_CLASSES],
+            empties: AtomicPtr::new(ptr::null_mut()),
             taken_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
             denied_by_system: AtomicU64::new(0),
@@ -138,8 +142,9 @@ impl Store {
     /// Counts bytes leaving the slabs.
     pub(crate) fn count_taken(&self, bytes: usize) {
         let now = self.taken_bytes.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        // Not an exchange: when two threads set a new peak at once, the lower may win.
         if now > self.peak_bytes.load(Ordering::Relaxed) {
-            self.peak_bytes.fetch_max(now, Ordering::Relaxed);
+            self.peak_bytes.store(now, Ordering::Relaxed);
         }
     }
 
@@ -162,45 +167,53 @@ impl Store {
     /// Returns the depot of `class`, if it was ever needed.
     #[inline]
     pub(crate) fn depot(&self, class: usize) -> Option<&Depot<Magazine>> {
-        let depot = self.depots[class].load(Ordering::Acquire);
-        // SAFETY: [depot-stays] an installed depot lies in a metadata block of this heap.
-        unsafe { depot.as_ref() }
+        depot_in(&self.depots[class])
     }
 
     /// Returns the depot of `class`, making it first if need be; `None` without memory.
     pub(crate) fn depot_or_new(&self, class: usize) -> Option<&Depot<Magazine>> {
-        if let Some(depot) = self.depot(class) {
+        self.depot_or_new_in(&self.depots[class])
+    }
+
+    fn depot_or_new_in<'a>(
+        &'a self,
+        place: &'a AtomicPtr<Depot<Magazine>>,
+    ) -> Option<&'a Depot<Magazine>> {
+        if let Some(depot) = depot_in(place) {
             return Some(depot);
         }
-        let block = NonNull::new(self.take_magazine(None))?;
+        let block = NonNull::new(self.new_magazine(None))?;
         let made = block.cast::<Depot<Magazine>>();
         // SAFETY: the metadata block is this call's, aligned, and as large as a depot.
         unsafe { made.write(Depot::new()) };
-        let won = self.depots[class].compare_exchange(
+        let won = place.compare_exchange(
             ptr::null_mut(),
             made.as_ptr(),
             Ordering::AcqRel,
             Ordering::Acquire,
         );
         if won.is_err() {
-            self.give_magazine(block.as_ptr());
+            self.release_magazine(block.as_ptr());
         }
-        self.depot(class)
+        depot_in(place)
     }
 
     /// Forgets the depots and the magazines in them, all dead.
     pub(crate) fn forget_depots(&self) {
-        for depot in &self.depots {
+        for depot in self.depots.iter().chain([&self.empties]) {
             depot.store(ptr::null_mut(), Ordering::Relaxed);
         }
     }
 
-    /// Gives the empty depots' blocks back. Nobody else uses the heap.
+    /// Gives the depots' blocks back, and the empty magazines. Nobody else uses the heap.
     pub(crate) fn dismantle_depots(&self) {
-        for depot in &self.depots {
+        while let Some(empty) = depot_in(&self.empties).and_then(Depot::load) {
+            self.release_magazine(empty);
+        }
+        for depot in self.depots.iter().chain([&self.empties]) {
             let block = depot.swap(ptr::null_mut(), Ordering::Acquire);
             if !block.is_null() {
-                self.give_magazine(block.cast());
+                self.release_magazine(block.cast());
             }
         }
     }
@@ -216,8 +229,24 @@ impl Store {
         }
     }
 
-    /// Takes an empty magazine, from `lease` first.
+    /// Takes an empty magazine; null when there is no memory for one.
     pub(crate) fn take_magazine(&self, lease: Option<RegionRef>) -> *mut Magazine {
+        match depot_in(&self.empties).and_then(Depot::load) {
+            Some(empty) => empty,
+            None => self.new_magazine(lease),
+        }
+    }
+
+    /// Gives an empty magazine to whoever needs one next.
+    pub(crate) fn give_magazine(&self, magazine: *mut Magazine) {
+        let empties = self.depot_or_new_in(&self.empties);
+        if !empties.is_some_and(|empties| empties.store(magazine, DEPOT_PLACES)) {
+            self.release_magazine(magazine);
+        }
+    }
+
+    /// Takes a magazine out of a region's header, that of `lease` first, or out of a slab.
+    fn new_magazine(&self, lease: Option<RegionRef>) -> *mut Magazine {
         let from_header = lease.and_then(RegionRef::take_magazine);
         let block = match from_header.or_else(|| self.magazine_of_any_region()) {
             Some(magazine) => magazine.as_ptr(),
@@ -226,8 +255,8 @@ impl Store {
         block.cast()
     }
 
-    /// Gives an empty magazine back.
-    pub(crate) fn give_magazine(&self, magazine: *mut Magazine) {
+    /// Gives a magazine back to where it came from.
+    fn release_magazine(&self, magazine: *mut Magazine) {
         let place = address(magazine);
         // SAFETY: magazines lie in regions of this heap.
         let region = unsafe { RegionRef::of(place) };
@@ -241,6 +270,13 @@ impl Store {
     fn magazine_of_any_region(&self) -> Option<NonNull<u8>> {
         self.all_regions().take(4).find_map(RegionRef::take_magazine)
     }
+}
+
+fn depot_in(place: &AtomicPtr<Depot<Magazine>>) -> Option<&Depot<Magazine>> {
+    let depot = place.load(Ordering::Acquire);
+    // SAFETY: [depot-stays] an installed depot lies in a metadata block of this heap until the
+    // heap's end.
+    unsafe { depot.as_ref() }
 }
 
 const _: () = assert!(

@@ -13,6 +13,7 @@
 //! *Neighbours*: stands on `magazine` and `store`; the heap room binds it to threads.
 
 use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::flush::give_group;
@@ -114,6 +115,9 @@ impl ThreadHeap {
         classes: [const { ClassState::UNBOUND }; SLAB_CLASSES + 1],
     };
 
+    /// A thread heap with nothing in it: what is copied when one is built.
+    const EMPTY: ThreadHeap = ThreadHeap { classes: EMPTY_CLASSES, ..ThreadHeap::UNBOUND };
+
     /// Returns the mark of the thread heap in the header of `region`.
     pub(crate) fn mark_of(region: RegionRef) -> u32 {
         region.index() as u32 + 1
@@ -126,12 +130,9 @@ impl ThreadHeap {
     pub(crate) unsafe fn build<'a>(region: RegionRef, store: &Store) -> &'a ThreadHeap {
         let place = region.thread_area::<ThreadHeap>();
         // SAFETY: the area is in the mapped header, large enough, and the caller's alone.
-        unsafe { place.write(ThreadHeap::UNBOUND) };
+        unsafe { place.write(ThreadHeap::EMPTY) };
         // SAFETY: just written; nobody else knows it yet.
         let thread_heap = unsafe { place.as_ref() };
-        for class in 0..SLAB_CLASSES {
-            thread_heap.classes[class].reset(class);
-        }
         thread_heap.spare_bytes_left.store(store.thread_cache_bytes, Ordering::Relaxed);
         thread_heap.set_home(region);
         thread_heap.lease.store(region.base(), Ordering::Relaxed);
@@ -454,11 +455,9 @@ impl ClassState {
     }
 
     fn set_rounds(&self, class: usize, rounds: usize) {
-        let rounds = rounds.min(circulating_rounds(class));
+        let rounds = least(rounds, circulating_rounds(class));
         self.rounds.store(rounds as u8, Ordering::Relaxed);
-        // Half of them: at the edge, one block more or less must not send the thread to its spares.
-        let mark = exchange_mark(magazine_rounds(class), rounds / 2);
-        self.exchange_mark.store(mark, Ordering::Relaxed);
+        self.exchange_mark.store(mark_for(class, rounds), Ordering::Relaxed);
     }
 
     /// Returns the slab refills come from.
@@ -478,13 +477,23 @@ impl ClassState {
         self.word.store(0, Ordering::Relaxed);
     }
 
+    /// Of `class`, with nothing in it.
+    const fn empty(class: usize) -> ClassState {
+        let rounds = least(REFILL_ROUNDS_FIRST, circulating_rounds(class));
+        ClassState {
+            rounds: AtomicU8::new(rounds as u8),
+            rounds_max: AtomicU8::new(circulating_rounds(class) as u8),
+            exchange_mark: AtomicU16::new(mark_for(class, rounds)),
+            ..ClassState::UNBOUND
+        }
+    }
+
     fn reset(&self, class: usize) {
         self.set_slab(None);
         self.spares.store(ptr::null_mut(), Ordering::Relaxed);
         self.away.store(ptr::null_mut(), Ordering::Relaxed);
         self.spare_count.store(0, Ordering::Relaxed);
         self.away_blocks.store(0, Ordering::Relaxed);
-        self.rounds_max.store(circulating_rounds(class) as u8, Ordering::Relaxed);
         self.set_rounds(class, REFILL_ROUNDS_FIRST);
     }
 
@@ -493,6 +502,28 @@ impl ClassState {
         self.set_slab(None);
         slab
     }
+}
+
+/// The states of all classes, with nothing in them.
+const EMPTY_CLASSES: [ClassState; SLAB_CLASSES + 1] = {
+    let mut classes = [const { MaybeUninit::new(ClassState::UNBOUND) }; SLAB_CLASSES + 1];
+    let mut class = 0;
+    while class < SLAB_CLASSES {
+        classes[class] = MaybeUninit::new(ClassState::empty(class));
+        class += 1;
+    }
+    // SAFETY: every element is initialised, and `MaybeUninit` has the layout of what it holds.
+    unsafe { core::mem::transmute::<_, [ClassState; SLAB_CLASSES + 1]>(classes) }
+};
+
+/// Returns where the giving cursor must be when `rounds` blocks of `class` circulate: at half of
+/// them. At the edge, one block more or less must not send the thread to its spares.
+const fn mark_for(class: usize, rounds: usize) -> u16 {
+    exchange_mark(magazine_rounds(class), rounds / 2)
+}
+
+const fn least(one: usize, other: usize) -> usize {
+    if one < other { one } else { other }
 }
 
 const _: () = assert!(META_CLASS == SLAB_CLASSES, "the last bin is the one of size zero");

@@ -74,6 +74,8 @@ pub(crate) struct Region {
     pub(crate) partial: [AtomicU64; PARTIAL_CLASSES],
     /// State of each chunk, see `slab::control`.
     pub(crate) controls: [AtomicU64; REGION_CHUNKS],
+    /// The highest chunk with something in `reached`; as it.
+    highest: AtomicU8,
     /// How much of each chunk was handed out since it was last known zero, in steps of 4 KiB.
     /// Written by the chunk's exclusive owner; read by statistics and purge.
     reached: [AtomicU8; REGION_CHUNKS],
@@ -186,7 +188,7 @@ impl RegionRef {
     /// 1. The caller owns the region: no heap uses it.
     pub(crate) unsafe fn initialise(self, index: u32) {
         let head: *mut u8 = at_address(self.base());
-        let cleared_bytes = core::mem::offset_of!(Region, reached);
+        let cleared_bytes = core::mem::offset_of!(Region, highest);
         // SAFETY: the caller owns the region, whose head starts with `cleared_bytes` of atomics
         // for which all zeros is a value.
         unsafe { head.write_bytes(0, cleared_bytes) };
@@ -281,6 +283,11 @@ impl Region {
     /// Records that a run's first `bytes` bytes have been handed out; the caller owns the run.
     pub(crate) fn reach(&self, first: usize, bytes: usize) {
         let mut steps = bytes.div_ceil(REACH_BYTES);
+        let last = first + (bytes - 1) / CHUNK_BYTES;
+        // Owners of different chunks race here; an exchange is seldom needed.
+        if self.highest.load(Ordering::Relaxed) < last as u8 {
+            self.highest.fetch_max(last as u8, Ordering::Relaxed);
+        }
         for reached in &self.reached[first..] {
             let here = steps.min(REACH_STEPS);
             if usize::from(reached.load(Ordering::Relaxed)) < here {
@@ -298,6 +305,11 @@ impl Region {
         usize::from(self.reached[chunk].load(Ordering::Relaxed)) * REACH_BYTES
     }
 
+    /// Returns the highest chunk that was handed out since the region was known zero.
+    pub(crate) fn highest_reached(&self) -> usize {
+        usize::from(self.highest.load(Ordering::Relaxed))
+    }
+
     /// Forgets what was reached in a chunk whose contents were dropped; the caller owns it.
     pub(crate) fn forget_reached(&self, chunk: usize) {
         self.reached[chunk].store(0, Ordering::Relaxed);
@@ -305,7 +317,8 @@ impl Region {
 
     /// Returns the bytes of the region that the system may have to hold, header included.
     pub(crate) fn resident_bytes(&self) -> usize {
-        let chunks: usize = (1..REGION_CHUNKS).map(|chunk| self.reached_bytes(chunk)).sum();
+        let chunks: usize =
+            (1..=self.highest_reached()).map(|chunk| self.reached_bytes(chunk)).sum();
         chunks + self.header_bytes()
     }
 

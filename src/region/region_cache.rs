@@ -15,9 +15,7 @@ use core::ptr::NonNull;
 use super::header::RegionRef;
 use super::map::{self, Entry, EntryKind, MapLinks};
 use crate::base::{address, at_address};
-use crate::config::{
-    REGION_BYTES, REGION_CHUNKS, REGION_LOG2, RESERVE_REGIONS, WARM_BYTES_MAX, WARM_REGIONS_MAX,
-};
+use crate::config::{REGION_BYTES, REGION_LOG2, RESERVE_REGIONS, WARM_BYTES_MAX, WARM_REGIONS_MAX};
 use crate::os::{map_aligned, purge, unmap};
 use crate::sync::{AtomicUsize, Ordering, TaggedStack};
 
@@ -116,8 +114,7 @@ fn pop_warm() -> Option<(u64, usize)> {
 /// # Safety
 /// 1. Nobody uses the region.
 unsafe fn purge_whole(region: RegionRef) -> bool {
-    let last = (1..REGION_CHUNKS).rev().find(|&chunk| region.reached_bytes(chunk) != 0);
-    let bytes = region.chunk_base(last.unwrap_or(0) + 1) - region.base();
+    let bytes = region.chunk_base(region.highest_reached() + 1) - region.base();
     let Some(base) = NonNull::new(at_address(region.base())) else { return false };
     // SAFETY: (1) whole chunks of a region the system mapped; (2) nobody needs them.
     unsafe { purge(base, bytes) }

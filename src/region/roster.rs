@@ -104,8 +104,9 @@ impl Roster {
     /// 1. Nobody uses the roster at the same time or afterwards.
     pub(crate) unsafe fn dismantle(&self) {
         for (number, segment) in self.segments.iter().enumerate() {
-            let start = segment.swap(ptr::null_mut(), Ordering::Acquire);
+            let start = segment.load(Ordering::Acquire);
             if let Some(base) = ptr::NonNull::new(start.cast::<u8>()) {
+                segment.store(ptr::null_mut(), Ordering::Relaxed);
                 // SAFETY: (1) the segment was mapped with this length; (2) nobody uses it.
                 unsafe { unmap(base, segment_bytes(number)) };
             }

@@ -8,14 +8,12 @@
 
 use super::control::{Control, State};
 use super::protocol::{Left, Settled, SlabWords};
-use crate::base::{block_index, run_mask, slab_block_bytes, slab_blocks, slab_run_chunks};
+use crate::base::{
+    block_index, first_bit_mask, run_mask, slab_block_bytes, slab_blocks, slab_run_chunks,
+};
 use crate::config::{CHUNK_BYTES, REGION_CHUNKS};
 use crate::region::RegionRef;
 use crate::sync::Ordering;
-
-/// Bytes over which the first blocks of slabs are spread: the smallest OS page, and the bytes a
-/// way of a first-level data cache has.
-const COLOUR_BYTES: usize = 4096;
 
 /// A slab, by its region and the first chunk of its run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -196,8 +194,7 @@ impl Slab {
     /// Returns the bit of each word to take first: within the first OS page, another one in each
     /// region, so that the first blocks of many heaps do not fall into the same cache sets.
     fn first_bit(self) -> usize {
-        let blocks = (COLOUR_BYTES / slab_block_bytes(self.class)).max(1);
-        self.region.colour() % blocks % 64
+        self.region.colour() & first_bit_mask(self.class)
     }
 
     /// Leaves the slab, which the taker found empty.

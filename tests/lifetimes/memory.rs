@@ -169,6 +169,28 @@ fn a_trim_gives_back_what_no_block_lives_in() {
 }
 
 #[test]
+fn a_trim_empties_the_caches_of_the_caller_of_ended_threads_and_of_the_heap() {
+    // Without spares full magazines go to the heap's store of them.
+    let mut heap = Heap::builder().thread_cache_bytes(0).build();
+    let make_and_free = || {
+        for size in [16, 48, 64, 1_024, 10_000] {
+            let count = if size > 1_000 { 40 } else { 600 };
+            let held: Vec<Held> =
+                (0..count).map(|id| Held::new(&&heap, bytes(size), id).unwrap()).collect();
+            held.into_iter().for_each(|held| held.free(&&heap));
+        }
+    };
+    run_to_the_end([make_and_free, make_and_free]);
+    make_and_free();
+    assert!(heap.stats().cached_bytes > 0);
+    heap.trim();
+    let stats = heap.stats();
+    assert_eq!((stats.cached_bytes, stats.live_bytes, stats.dirty_bytes), (0, 0, 0), "{stats}");
+    assert!(stats.classes.iter().all(|class| class.slabs == 0), "{stats}");
+    assert_eq!(heap.verify(), Ok(()));
+}
+
+#[test]
 fn trimming_while_others_allocate_loses_nothing() {
     let mut heap = Heap::new();
     let churn = |mut random: Random| {
