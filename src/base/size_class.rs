@@ -76,7 +76,7 @@ pub(crate) const fn fast_class(size: usize) -> usize {
 /// eight for free. A byte, so that tables of 256 entries need no bounds check.
 #[inline]
 pub(crate) const fn fast_bin_word(size: usize) -> u8 {
-    BIN_WORD_OF_SIXTEENTHS[(size + (BLOCK_BYTES_MIN - 1)) / BLOCK_BYTES_MIN]
+    BIN_WORD_OF_SIXTEENTHS[size.div_ceil(BLOCK_BYTES_MIN)]
 }
 
 /// Returns which bits of a block's address must equal its thread's home region's, for the bin

@@ -90,11 +90,13 @@ pub(crate) struct Bin {
 }
 
 impl Bin {
-    /// A bin without magazines.
-    pub(crate) const UNLOADED: Bin = Bin {
-        take: AtomicPtr::new((&raw const NO_ROUND).cast_mut()),
-        give: AtomicPtr::new(ptr::null_mut()),
-    };
+    /// Returns a bin without magazines.
+    pub(crate) const fn unloaded() -> Bin {
+        Bin {
+            take: AtomicPtr::new((&raw const NO_ROUND).cast_mut()),
+            give: AtomicPtr::new(ptr::null_mut()),
+        }
+    }
 
     /// Takes a block; null when the magazine is empty. Owner thread only.
     // Inlined always: benchmark `hot`, a call here doubles the instructions of a pair.
@@ -357,7 +359,7 @@ mod tests {
 
     #[test]
     fn an_unloaded_bin_has_nothing_and_takes_nothing() {
-        let bin = Bin::UNLOADED;
+        let bin = Bin::unloaded();
         assert!(bin.pop().is_null());
         assert!(!bin.push(at_address(64)));
         assert_eq!(bin.count(MAGAZINE_ROUNDS_MAX), 0);
@@ -366,7 +368,7 @@ mod tests {
     #[test]
     fn blocks_given_come_back_after_an_exchange_last_in_first() {
         for rounds in [1, 4, MAGAZINE_ROUNDS_MAX] {
-            let (bin, mut first, mut second) = (Bin::UNLOADED, magazine(), magazine());
+            let (bin, mut first, mut second) = (Bin::unloaded(), magazine(), magazine());
             bin.load_empty_taking(&raw mut *first, rounds);
             bin.load_giving(&raw mut *second, rounds);
             for block in 1..=rounds {
@@ -390,7 +392,7 @@ mod tests {
     #[test]
     fn a_full_magazine_rests_and_is_taken_elsewhere() {
         for rounds in [4, MAGAZINE_ROUNDS_MAX] {
-            let (bin, mut given) = (Bin::UNLOADED, magazine());
+            let (bin, mut given) = (Bin::unloaded(), magazine());
             bin.load_giving(&raw mut *given, rounds);
             (1..=rounds).for_each(|block| assert!(bin.push(at_address(block * 16))));
             let at_rest = bin.unload_given();
@@ -404,7 +406,7 @@ mod tests {
 
     #[test]
     fn the_block_given_last_is_refused_again() {
-        let (bin, mut given) = (Bin::UNLOADED, magazine());
+        let (bin, mut given) = (Bin::unloaded(), magazine());
         bin.load_giving(&raw mut *given, 8);
         assert!(bin.push(at_address(64)));
         assert!(!bin.push(at_address(64)) && bin.was_given_last(at_address(64)));
@@ -415,7 +417,7 @@ mod tests {
     #[test]
     fn filling_hands_out_the_lowest_and_pops_follow_in_address_order() {
         for bits in [1, 0b1010, u64::MAX, 1 << 63, 0xf0f0_0000_ffff_0001] {
-            let (bin, mut taking) = (Bin::UNLOADED, magazine());
+            let (bin, mut taking) = (Bin::unloaded(), magazine());
             bin.load_empty_taking(&raw mut *taking, MAGAZINE_ROUNDS_MAX);
             let first = bin.fill(|filler| filler.add_word(4096, 16, bits));
             let popped =
@@ -428,7 +430,7 @@ mod tests {
 
     #[test]
     fn filling_from_several_words_loses_none() {
-        let (bin, mut taking) = (Bin::UNLOADED, magazine());
+        let (bin, mut taking) = (Bin::unloaded(), magazine());
         bin.load_empty_taking(&raw mut *taking, MAGAZINE_ROUNDS_MAX);
         let first = bin.fill(|filler| {
             filler.add_word(4096, 16, 0b101);

@@ -19,6 +19,8 @@ mod summary;
 #[cfg(not(loom))]
 mod away;
 #[cfg(not(loom))]
+mod class_state;
+#[cfg(not(loom))]
 mod direct;
 #[cfg(not(loom))]
 mod exchange;

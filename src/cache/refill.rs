@@ -10,10 +10,11 @@
 
 use core::ptr;
 
+use super::class_state::ClassState;
 use super::depot::Depot;
 use super::magazine::{Bin, exchange_mark};
 use super::store::Store;
-use super::thread_heap::{ClassState, ThreadHeap};
+use super::thread_heap::ThreadHeap;
 use crate::base::{SLAB_CLASSES, magazine_rounds, slab_block_bytes};
 use crate::slab::{Left, Slab};
 use crate::sync::Ordering;

@@ -16,18 +16,18 @@ use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 use core::ptr;
 
+use super::class_state::ClassState;
 use super::flush::give_group;
 use super::magazine::{Bin, Magazine, exchange_mark};
 use super::store::Store;
 use super::supply::Lease;
-use crate::base::{
-    META_CLASS, SLAB_CLASSES, address, circulating_rounds, home_mask, magazine_bytes,
-    magazine_rounds,
-};
-use crate::config::{CHUNK_BYTES, EMPTY_MAGAZINES_KEPT, REFILL_ROUNDS_FIRST, WARM_ROUNDS_KEPT};
+use crate::base::{META_CLASS, SLAB_CLASSES, address, home_mask, magazine_bytes, magazine_rounds};
+use crate::config::{EMPTY_MAGAZINES_KEPT, WARM_ROUNDS_KEPT};
 use crate::region::RegionRef;
-use crate::slab::Slab;
-use crate::sync::{AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+/// States and bins of a thread heap: the slab classes, and size zero.
+const CLASS_STATES: usize = SLAB_CLASSES + 1;
 
 /// Who may write a thread heap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +50,7 @@ pub(crate) enum Tenure {
 #[derive(Debug)]
 pub(crate) struct ThreadHeap {
     /// The loaded magazines; the last bin, of size zero, is for ever empty and full.
-    pub(crate) bins: [Bin; SLAB_CLASSES + 1],
+    pub(crate) bins: [Bin; CLASS_STATES],
     /// Base of the region blocks are compared with at free, see `away`. Read and written by the
     /// holder of the tenure alone, and not an atomic, so that the compiler drops the read for
     /// classes that do not need it.
@@ -69,54 +69,51 @@ pub(crate) struct ThreadHeap {
     empties: AtomicPtr<Magazine>,
     empties_count: AtomicUsize,
     /// The rest, a class each.
-    classes: [ClassState; SLAB_CLASSES + 1],
+    classes: [ClassState; CLASS_STATES],
 }
 
 // SAFETY: all fields but `home` are atomics; `home` is touched by the holder of the tenure alone,
 // and tenure is handed over by Release and Acquire, `[bin-single-writer]`.
 unsafe impl Sync for ThreadHeap {}
 
-/// What a thread heap keeps for one class beside the bin.
-#[repr(C)]
-#[derive(Debug)]
-pub(crate) struct ClassState {
-    /// The slab refills come from: address of its first block, 0 for none.
-    slab: AtomicUsize,
-    /// Full magazines.
-    spares: AtomicPtr<Magazine>,
-    /// Blocks on their way home, as a plain array.
-    pub(crate) away: AtomicPtr<Magazine>,
-    /// Magazines in `spares`.
-    spare_count: AtomicU16,
-    /// Where the giving cursor must be for the bin's magazines to be exchanged.
-    exchange_mark: AtomicU16,
-    /// Blocks in `away`.
-    pub(crate) away_blocks: AtomicU8,
-    /// Word of the slab's bitmap to search first.
-    pub(crate) word: AtomicU8,
-    /// Blocks that may circulate in the bin; doubles up to `rounds_max`.
-    rounds: AtomicU8,
-    /// The most `rounds` becomes.
-    rounds_max: AtomicU8,
-}
-
 impl ThreadHeap {
-    /// A thread heap nobody binds: its bins have nothing and take nothing.
-    pub(crate) const UNBOUND: ThreadHeap = ThreadHeap {
-        bins: [Bin::UNLOADED; SLAB_CLASSES + 1],
-        home: UnsafeCell::new(0),
-        tenure: AtomicU32::new(Tenure::Busy as u32),
-        mark: AtomicU32::new(0),
-        table: AtomicPtr::new(ptr::null_mut()),
-        lease: AtomicUsize::new(0),
-        spare_bytes_left: AtomicUsize::new(0),
-        empties: AtomicPtr::new(ptr::null_mut()),
-        empties_count: AtomicUsize::new(0),
-        classes: [const { ClassState::UNBOUND }; SLAB_CLASSES + 1],
-    };
+    /// Returns a thread heap nobody binds: its bins have nothing and take nothing.
+    pub(crate) const fn unbound() -> ThreadHeap {
+        ThreadHeap::with_classes([const { ClassState::unbound() }; CLASS_STATES])
+    }
 
-    /// A thread heap with nothing in it: what is copied when one is built.
-    const EMPTY: ThreadHeap = ThreadHeap { classes: EMPTY_CLASSES, ..ThreadHeap::UNBOUND };
+    /// Returns a thread heap with nothing in it.
+    const fn empty() -> ThreadHeap {
+        let mut classes = [const { MaybeUninit::new(ClassState::unbound()) }; CLASS_STATES];
+        let mut class = 0;
+        while class < SLAB_CLASSES {
+            classes[class] = MaybeUninit::new(ClassState::empty(class));
+            class += 1;
+        }
+        // SAFETY: every element is initialised, and `MaybeUninit` has the layout of what it holds.
+        let classes = unsafe {
+            core::mem::transmute::<
+                [MaybeUninit<ClassState>; CLASS_STATES],
+                [ClassState; CLASS_STATES],
+            >(classes)
+        };
+        ThreadHeap::with_classes(classes)
+    }
+
+    const fn with_classes(classes: [ClassState; CLASS_STATES]) -> ThreadHeap {
+        ThreadHeap {
+            bins: [const { Bin::unloaded() }; CLASS_STATES],
+            home: UnsafeCell::new(0),
+            tenure: AtomicU32::new(Tenure::Busy as u32),
+            mark: AtomicU32::new(0),
+            table: AtomicPtr::new(ptr::null_mut()),
+            lease: AtomicUsize::new(0),
+            spare_bytes_left: AtomicUsize::new(0),
+            empties: AtomicPtr::new(ptr::null_mut()),
+            empties_count: AtomicUsize::new(0),
+            classes,
+        }
+    }
 
     /// Returns the mark of the thread heap in the header of `region`.
     pub(crate) fn mark_of(region: RegionRef) -> u32 {
@@ -130,7 +127,7 @@ impl ThreadHeap {
     pub(crate) unsafe fn build<'a>(region: RegionRef, store: &Store) -> &'a ThreadHeap {
         let place = region.thread_area::<ThreadHeap>();
         // SAFETY: the area is in the mapped header, large enough, and the caller's alone.
-        unsafe { place.write(ThreadHeap::EMPTY) };
+        unsafe { place.write(const { ThreadHeap::empty() }) };
         // SAFETY: just written; nobody else knows it yet.
         let thread_heap = unsafe { place.as_ref() };
         thread_heap.spare_bytes_left.store(store.thread_cache_bytes, Ordering::Relaxed);
@@ -410,120 +407,6 @@ fn take_either(bin: &Bin, rounds: usize) -> usize {
     }
     bin.exchange(exchange_mark(rounds, 1));
     address(bin.pop())
-}
-
-impl ClassState {
-    /// Of a class without blocks: its bin is never exchanged.
-    const UNBOUND: ClassState = ClassState {
-        slab: AtomicUsize::new(0),
-        spares: AtomicPtr::new(ptr::null_mut()),
-        away: AtomicPtr::new(ptr::null_mut()),
-        spare_count: AtomicU16::new(0),
-        exchange_mark: AtomicU16::new(u16::MAX),
-        away_blocks: AtomicU8::new(0),
-        word: AtomicU8::new(0),
-        rounds: AtomicU8::new(0),
-        rounds_max: AtomicU8::new(0),
-    };
-
-    /// Returns where the giving cursor must be for the bin's magazines to be exchanged.
-    #[inline]
-    pub(crate) fn exchange_mark(&self) -> u16 {
-        self.exchange_mark.load(Ordering::Relaxed)
-    }
-
-    /// Returns whether there is a full spare magazine.
-    #[inline]
-    pub(crate) fn has_spare(&self) -> bool {
-        self.spare_count.load(Ordering::Relaxed) != 0
-    }
-
-    /// Returns the blocks that may circulate in the bin.
-    pub(crate) fn rounds(&self) -> usize {
-        usize::from(self.rounds.load(Ordering::Relaxed))
-    }
-
-    /// Returns whether more blocks may yet circulate.
-    #[inline]
-    pub(crate) fn may_grow(&self) -> bool {
-        self.rounds.load(Ordering::Relaxed) < self.rounds_max.load(Ordering::Relaxed)
-    }
-
-    /// Lets twice as many blocks circulate, as far as the class allows.
-    pub(crate) fn grow(&self, class: usize) {
-        self.set_rounds(class, self.rounds() * 2);
-    }
-
-    fn set_rounds(&self, class: usize, rounds: usize) {
-        let rounds = least(rounds, circulating_rounds(class));
-        self.rounds.store(rounds as u8, Ordering::Relaxed);
-        self.exchange_mark.store(mark_for(class, rounds), Ordering::Relaxed);
-    }
-
-    /// Returns the slab refills come from.
-    pub(crate) fn slab(&self) -> Option<Slab> {
-        let base = self.slab.load(Ordering::Relaxed);
-        if base == 0 {
-            return None;
-        }
-        // SAFETY: [region-stays] the slab lies in a region of the heap.
-        let region = unsafe { RegionRef::of(base) };
-        Slab::at(region, (base - region.base()) / CHUNK_BYTES)
-    }
-
-    /// Makes `slab` the one refills come from.
-    pub(crate) fn set_slab(&self, slab: Option<Slab>) {
-        self.slab.store(slab.map_or(0, Slab::base), Ordering::Relaxed);
-        self.word.store(0, Ordering::Relaxed);
-    }
-
-    /// Of `class`, with nothing in it.
-    const fn empty(class: usize) -> ClassState {
-        let rounds = least(REFILL_ROUNDS_FIRST, circulating_rounds(class));
-        ClassState {
-            rounds: AtomicU8::new(rounds as u8),
-            rounds_max: AtomicU8::new(circulating_rounds(class) as u8),
-            exchange_mark: AtomicU16::new(mark_for(class, rounds)),
-            ..ClassState::UNBOUND
-        }
-    }
-
-    fn reset(&self, class: usize) {
-        self.set_slab(None);
-        self.spares.store(ptr::null_mut(), Ordering::Relaxed);
-        self.away.store(ptr::null_mut(), Ordering::Relaxed);
-        self.spare_count.store(0, Ordering::Relaxed);
-        self.away_blocks.store(0, Ordering::Relaxed);
-        self.set_rounds(class, REFILL_ROUNDS_FIRST);
-    }
-
-    fn take_slab(&self) -> Option<Slab> {
-        let slab = self.slab();
-        self.set_slab(None);
-        slab
-    }
-}
-
-/// The states of all classes, with nothing in them.
-const EMPTY_CLASSES: [ClassState; SLAB_CLASSES + 1] = {
-    let mut classes = [const { MaybeUninit::new(ClassState::UNBOUND) }; SLAB_CLASSES + 1];
-    let mut class = 0;
-    while class < SLAB_CLASSES {
-        classes[class] = MaybeUninit::new(ClassState::empty(class));
-        class += 1;
-    }
-    // SAFETY: every element is initialised, and `MaybeUninit` has the layout of what it holds.
-    unsafe { core::mem::transmute::<_, [ClassState; SLAB_CLASSES + 1]>(classes) }
-};
-
-/// Returns where the giving cursor must be when `rounds` blocks of `class` circulate: at half of
-/// them. At the edge, one block more or less must not send the thread to its spares.
-const fn mark_for(class: usize, rounds: usize) -> u16 {
-    exchange_mark(magazine_rounds(class), rounds / 2)
-}
-
-const fn least(one: usize, other: usize) -> usize {
-    if one < other { one } else { other }
 }
 
 const _: () = assert!(META_CLASS == SLAB_CLASSES, "the last bin is the one of size zero");

@@ -27,9 +27,12 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 /// sees to it that no container outlives its heap.
 ///
 /// # Concurrency
-/// `Send + Sync`. On a thread that has used the heap before, [`allocate`](Heap::allocate) and
-/// [`deallocate`](Heap::deallocate) of sizes up to 32 KiB take no lock, make no system call and,
+/// `Send + Sync`. On a thread that has used the heap before, [`allocate`] and
+/// [`deallocate`] of sizes up to 32 KiB take no lock, make no system call and,
 /// while the thread's magazines last, no atomic read-modify-write.
+///
+/// [`allocate`]: allocator_api2::alloc::Allocator::allocate
+/// [`deallocate`]: allocator_api2::alloc::Allocator::deallocate
 ///
 /// # Examples
 /// ```

@@ -58,6 +58,10 @@ impl Heap {
     ///
     /// # Errors
     /// The heap itself and the reason, when it was not used before and cannot be bound.
+    #[expect(
+        clippy::result_large_err,
+        reason = "the heap itself comes back; nothing is boxed here"
+    )]
     pub fn try_share(self) -> Result<SharedHeap, (Heap, HeapError)> {
         match self.bind() {
             Ok(()) => Ok(SharedHeap { heap: ManuallyDrop::new(self) }),
@@ -76,6 +80,7 @@ impl SharedHeap {
     ///
     /// # Errors
     /// The handle, when others exist.
+    #[expect(clippy::result_large_err, reason = "the handle itself comes back")]
     pub fn try_unshare(self) -> Result<Heap, SharedHeap> {
         let is_last = self.core().is_some_and(|core| {
             // Acquire: what the other handles' threads did is seen.

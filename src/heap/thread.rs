@@ -36,7 +36,7 @@ use crate::region::{LEASED_FOR_BUILDING, RegionRef};
 use crate::sync::{AtomicU64, AtomicUsize, Links, Ordering, TaggedStack};
 
 /// What threads see of heaps they are not bound to.
-static UNBOUND: ThreadHeap = ThreadHeap::UNBOUND;
+static UNBOUND: ThreadHeap = ThreadHeap::unbound();
 
 /// What a thread knows of all heaps. All zeros is a thread bound to none.
 #[repr(C)]
