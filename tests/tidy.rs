@@ -24,6 +24,7 @@ const UNSAFE_ROOMS: [&str; 13] = [
     "heap/",
     "resource/",
     "cache/away",
+    "cache/class_state",
     "cache/exchange",
     "cache/flush",
     "cache/magazine",
