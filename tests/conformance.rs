@@ -226,8 +226,13 @@ fn resizing_to_the_same_layout_keeps_the_block<A: Allocator>(alloc: &A, _: &Heap
 fn a_block_too_badly_aligned_for_the_new_layout_moves<A: Allocator>(alloc: &A, _: &Heap) {
     // The size class stays the same, but only some of its blocks have the alignment asked for.
     for (size, align) in [(128 << 10, 128 << 10), (1 << 20, 1 << 20), (4 << 20, 16 << 20)] {
-        let mut live: Vec<Held> =
-            (0..6).map(|id| Held::new(alloc, layout(size, 1), id).unwrap()).collect();
+        // A smaller block between each two, so that not all start at multiples of their size.
+        let mut between = Vec::new();
+        let mut live = Vec::new();
+        for id in 0..6 {
+            between.push(Held::new(alloc, layout(40 << 10, 1), 100 + id).unwrap());
+            live.push(Held::new(alloc, layout(size, 1), id).unwrap());
+        }
         let badly_aligned = live.iter().filter(|held| !held.address().is_multiple_of(align));
         assert!(badly_aligned.count() > 0, "{size}: nothing to be tested");
         for (number, held) in live.iter_mut().enumerate() {
@@ -238,7 +243,7 @@ fn a_block_too_badly_aligned_for_the_new_layout_moves<A: Allocator>(alloc: &A, _
                 _ => held.shrink(alloc, layout(size, align)).unwrap(),
             }
         }
-        live.into_iter().for_each(|held| held.free(alloc));
+        live.into_iter().chain(between).for_each(|held| held.free(alloc));
     }
 }
 

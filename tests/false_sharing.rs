@@ -61,6 +61,8 @@ fn deal_out(size: usize, given_each: usize, before: Before) {
         }
     }
     let table = Mutex::new(BTreeMap::new());
+    // Reported at the end: a panic at the gathering would leave the others waiting there.
+    let mut faults = Vec::new();
     let gathering = Barrier::new(THREADS + 1);
     thread::scope(|scope| {
         for (id, given) in hands.into_iter().enumerate() {
@@ -83,10 +85,14 @@ fn deal_out(size: usize, given_each: usize, before: Before) {
             gathering.wait();
             note_lines(&table, MAIN, &kept);
             gathering.wait();
-            assert_no_sharing(&table, || format!("{size} B, {before:?}, round {round}"));
+            let shared = take_shared_lines(&table);
+            if !shared.is_empty() {
+                faults.push(format!("{size} B, {before:?}, round {round}: {shared:x?}"));
+            }
         }
     });
     free(&heap, kept);
+    assert!(faults.is_empty(), "lines of several threads: {faults:#?}");
 }
 
 fn prepare(heap: &Heap, size: usize, before: Before) -> Vec<Held> {
@@ -117,12 +123,10 @@ fn note_lines(table: &Mutex<Lines>, id: usize, blocks: &[Held]) {
     }
 }
 
-/// Panics when a line is some thread's and another's; forgets all lines.
-fn assert_no_sharing(table: &Mutex<Lines>, context: impl Fn() -> String) {
+/// Returns the lines that are some thread's and another's, with both; forgets all lines.
+fn take_shared_lines(table: &Mutex<Lines>) -> Vec<(usize, Vec<usize>)> {
     let lines = core::mem::take(&mut *table.lock().unwrap());
-    // The gathering after this round has been left by all, so the table is complete.
-    let shared: Vec<_> = lines.iter().filter(|(_, writers)| writers.len() > 1).collect();
-    assert!(shared.is_empty(), "{}: {} lines shared: {shared:x?}", context(), shared.len());
+    lines.into_iter().filter(|(_, writers)| writers.len() > 1).collect()
 }
 
 fn deal_out_all(before: Before) {
@@ -170,7 +174,8 @@ fn blocks_freed_by_their_giver_do_not_come_back_to_it_while_neighbours_live() {
                 let table = Mutex::new(Lines::new());
                 note_lines(&table, 1, &own);
                 note_lines(&table, MAIN, &handed.lock().unwrap());
-                assert_no_sharing(&table, || format!("{size} B"));
+                let shared = take_shared_lines(&table);
+                assert!(shared.is_empty(), "{size} B: {shared:x?}");
                 free(&heap, own);
             });
             gathering.wait();

@@ -4,6 +4,9 @@
 //! *Invariants held here*: `[summary-never-misses]` and `[magazine-one-owner]` are what they are
 //! about.
 //!
+//! Scenes of three and four threads are explored up to a number of preemptions: without a bound
+//! they run for hours.
+//!
 //! *Concurrency*: loom runs the real `summary` and `depot`; [`Contents`] stands for a magazine's
 //! rounds.
 //!

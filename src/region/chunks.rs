@@ -13,11 +13,18 @@
 use crate::base::{find_run, run_mask};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Takes a run of `count` chunks that starts at a multiple of `step`; returns its first chunk.
-pub(crate) fn claim_run(free: &AtomicU64, count: usize, step: usize) -> Option<usize> {
+/// Takes a run of `count` chunks that starts at a multiple of `step`, one from chunk `start` on if
+/// there is one; returns its first chunk.
+pub(crate) fn claim_run(
+    free: &AtomicU64,
+    start: usize,
+    count: usize,
+    step: usize,
+) -> Option<usize> {
     let mut word = free.load(Ordering::Relaxed);
     loop {
-        let first = find_run(word, count, step)?;
+        let preferred = find_run(word & (u64::MAX << start), count, step);
+        let first = preferred.or_else(|| find_run(word, count, step))?;
         let rest = word & !run_mask(first, count);
         // Acquire: the chunks' last owner wrote its last before it gave them back.
         match free.compare_exchange_weak(word, rest, Ordering::Acquire, Ordering::Relaxed) {

@@ -34,26 +34,37 @@ const HEAD_BYTES: usize = 1024;
 /// Bytes a thread heap may have.
 pub(crate) const THREAD_AREA_BYTES: usize = 2048;
 /// Bytes of the area for the heap's core.
-pub(crate) const CORE_AREA_BYTES: usize = 1344;
-/// Cache lines a thread heap's place differs by from region to region.
-const THREAD_COLOURS: usize = 19;
-/// Magazines whose first one differs from region to region; all on the page of the bitmap.
-const FIRST_MAGAZINES: usize = 4;
-
+pub(crate) const CORE_AREA_BYTES: usize = 1536;
 const CORE_AREA: usize = HEAD_BYTES;
-const THREAD_AREA: usize = CORE_AREA + CORE_AREA_BYTES;
-const FIRST_MAGAZINE: usize = (THREAD_AREA + (THREAD_COLOURS - 1) * LINE_BYTES + THREAD_AREA_BYTES)
-    .next_multiple_of(MAGAZINE_BYTES);
-const BITMAPS: usize = FIRST_MAGAZINE + FIRST_MAGAZINES * MAGAZINE_BYTES;
-const BITMAP_BYTES: usize = BITMAP_WORDS_MAX * 8;
-const MORE_MAGAZINES: usize = BITMAPS + (REGION_CHUNKS - 1) * BITMAP_BYTES;
-const MAGAZINES: usize = FIRST_MAGAZINES + (CHUNK_BYTES - MORE_MAGAZINES) / MAGAZINE_BYTES;
+
+/// Bytes of one page of the header; where it is matters for address translation, not to the OS.
+const PAGE_BYTES: usize = 4096;
+const UNIT_BYTES: usize = MAGAZINE_BYTES;
+const PAGE_UNITS: usize = PAGE_BYTES / UNIT_BYTES;
+
+/// Units behind the core: the first page's magazines.
+const FIRST_PAGE_UNIT: usize = (CORE_AREA + CORE_AREA_BYTES) / UNIT_BYTES;
+const FIRST_PAGE_MAGAZINES: usize = PAGE_UNITS - FIRST_PAGE_UNIT;
+/// The busy page: the thread heap, shifted by some cache lines, two magazines and a bitmap.
+const BUSY_PAGES: usize = CHUNK_BYTES / PAGE_BYTES - 1;
+const BUSY_BITMAP: usize = PAGE_BYTES - UNIT_BYTES;
+const BUSY_MAGAZINES: usize = 2;
+const BUSY_MAGAZINE: usize = BUSY_BITMAP - BUSY_MAGAZINES * UNIT_BYTES;
+const THREAD_COLOURS: usize = (BUSY_MAGAZINE - THREAD_AREA_BYTES) / LINE_BYTES + 1;
+/// The pages left over hold the other bitmaps, then magazines.
+const FURTHER_BITMAPS: usize = REGION_CHUNKS - 2;
+const FURTHER_MAGAZINES: usize = (BUSY_PAGES - 1) * PAGE_UNITS - FURTHER_BITMAPS;
+const MAGAZINES: usize = BUSY_MAGAZINES + FIRST_PAGE_MAGAZINES + FURTHER_MAGAZINES;
+
+/// Chunks among which the first one taken is chosen: those of the first 2 MiB, so that a small
+/// region needs one page of page tables.
+const FIRST_CHUNKS: usize = 28;
 
 const _: () = assert!(size_of::<Region>() <= HEAD_BYTES, "raise HEAD_BYTES");
-const _: () = assert!(THREAD_AREA.is_multiple_of(LINE_BYTES), "thread heaps start on a line");
+const _: () = assert!(BITMAP_WORDS_MAX * 8 == UNIT_BYTES, "a bitmap fills a unit of the header");
 const _: () = assert!(
-    BITMAPS + BITMAP_BYTES <= 2 * REACH_BYTES,
-    "a heap with one slab should touch two OS pages of header: lower THREAD_COLOURS"
+    (CORE_AREA + CORE_AREA_BYTES).is_multiple_of(UNIT_BYTES),
+    "the magazines behind the core are aligned to their size"
 );
 const _: () = assert!(MAGAZINES <= 64, "the header's magazines are the bits of one u64");
 
@@ -148,7 +159,14 @@ impl RegionRef {
     #[inline]
     pub(crate) fn bitmap<'a>(self, chunk: usize, words: usize) -> &'a [AtomicU64] {
         debug_check!(chunk > 0 && words <= BITMAP_WORDS_MAX, "bitmap-in-header");
-        let first = at_address(self.base() + BITMAPS + (chunk - 1) * BITMAP_BYTES);
+        // Numbered from the first chunk taken, whose bitmap lies in the busy page.
+        let chunks = REGION_CHUNKS - 1;
+        let number = (chunk + chunks - self.first_chunk()) % chunks;
+        let offset_bytes = match number.checked_sub(1) {
+            None => self.busy_page() + BUSY_BITMAP,
+            Some(unit) => self.further_unit(unit),
+        };
+        let first = at_address(self.base() + offset_bytes);
         // SAFETY: [region-stays] the bitmap lies in the mapped header, is aligned, is only ever
         // used as atomics, and is written by one chunk owner's protocol.
         unsafe { core::slice::from_raw_parts(first, words) }
@@ -157,13 +175,34 @@ impl RegionRef {
     /// Returns the area for the lessee's thread heap.
     pub(crate) fn thread_area<T>(self) -> NonNull<T> {
         const { assert!(size_of::<T>() <= THREAD_AREA_BYTES, "raise THREAD_AREA_BYTES") };
-        self.area(THREAD_AREA + self.colour() % THREAD_COLOURS * LINE_BYTES)
+        self.area(self.busy_page() + self.colour() % THREAD_COLOURS * LINE_BYTES)
     }
 
     /// Returns the area for the heap's core.
     pub(crate) fn core_area<T>(self) -> NonNull<T> {
         const { assert!(size_of::<T>() <= CORE_AREA_BYTES, "raise CORE_AREA_BYTES") };
         self.area(CORE_AREA)
+    }
+
+    /// Returns the offset of the page that is used most, another one in neighbouring regions: what
+    /// lies on the same page of many regions falls into the same sets of the translation buffers.
+    #[inline]
+    fn busy_page(self) -> usize {
+        PAGE_BYTES + self.colour() % BUSY_PAGES * PAGE_BYTES
+    }
+
+    /// Returns the offset of unit `unit` of the pages that are neither the first nor the busy one.
+    #[inline]
+    fn further_unit(self, unit: usize) -> usize {
+        let offset_bytes = PAGE_BYTES + unit * UNIT_BYTES;
+        let skipped = if offset_bytes >= self.busy_page() { PAGE_BYTES } else { 0 };
+        offset_bytes + skipped
+    }
+
+    /// Returns the chunk to take first.
+    #[inline]
+    fn first_chunk(self) -> usize {
+        1 + self.colour() % FIRST_CHUNKS
     }
 
     fn area<T>(self, offset_bytes: usize) -> NonNull<T> {
@@ -197,29 +236,48 @@ impl RegionRef {
         self.magazines.store(crate::base::run_mask(0, MAGAZINES), Ordering::Relaxed);
     }
 
-    /// Takes one of the header's magazines.
+    /// Takes one of the header's magazines, those of the busy page first.
     pub(crate) fn take_magazine(self) -> Option<NonNull<u8>> {
-        let first = self.colour() % FIRST_MAGAZINES;
-        let number = match claim_run_at(&self.magazines, first, 1) {
-            true => first,
-            false => claim_run(&self.magazines, 1, 1)?,
-        };
-        let offset_bytes = match number.checked_sub(FIRST_MAGAZINES) {
-            None => FIRST_MAGAZINE + number * MAGAZINE_BYTES,
-            Some(further) => MORE_MAGAZINES + further * MAGAZINE_BYTES,
-        };
-        Some(self.area(offset_bytes))
+        let number = claim_run(&self.magazines, 0, 1, 1)?;
+        Some(self.area(self.magazine_offset(number)))
     }
 
     /// Gives one of the header's magazines back.
     pub(crate) fn give_magazine(self, magazine: NonNull<u8>) {
         let offset_bytes = address(magazine.as_ptr()) - self.base();
-        let number = match offset_bytes.checked_sub(MORE_MAGAZINES) {
-            None => (offset_bytes - FIRST_MAGAZINE) / MAGAZINE_BYTES,
-            Some(further) => FIRST_MAGAZINES + further / MAGAZINE_BYTES,
-        };
+        let number = self.magazine_number(offset_bytes);
+        debug_check!(self.magazine_offset(number) == offset_bytes, "magazine-one-owner");
         let was_taken = give_run(&self.magazines, number, 1);
         debug_check!(was_taken, "magazine-one-owner");
+    }
+
+    fn magazine_offset(self, number: usize) -> usize {
+        if number < BUSY_MAGAZINES {
+            return self.busy_page() + BUSY_MAGAZINE + number * UNIT_BYTES;
+        }
+        let number = number - BUSY_MAGAZINES;
+        if number < FIRST_PAGE_MAGAZINES {
+            return (FIRST_PAGE_UNIT + number) * UNIT_BYTES;
+        }
+        self.further_unit(FURTHER_BITMAPS + number - FIRST_PAGE_MAGAZINES)
+    }
+
+    fn magazine_number(self, offset_bytes: usize) -> usize {
+        let busy_page = self.busy_page();
+        if offset_bytes < PAGE_BYTES {
+            return BUSY_MAGAZINES + offset_bytes / UNIT_BYTES - FIRST_PAGE_UNIT;
+        }
+        if offset_bytes - offset_bytes % PAGE_BYTES == busy_page {
+            return (offset_bytes % PAGE_BYTES - BUSY_MAGAZINE) / UNIT_BYTES;
+        }
+        let skipped = if offset_bytes > busy_page { PAGE_BYTES } else { 0 };
+        let unit = (offset_bytes - skipped - PAGE_BYTES) / UNIT_BYTES;
+        unit - FURTHER_BITMAPS + FIRST_PAGE_MAGAZINES + BUSY_MAGAZINES
+    }
+
+    /// Takes a run of `count` chunks whose first is a multiple of `step`.
+    pub(crate) fn claim(self, count: usize, step: usize) -> Option<usize> {
+        claim_run(&self.free, self.first_chunk(), count, step)
     }
 }
 
@@ -257,11 +315,6 @@ impl Region {
     /// Ends the lease, when the lessee's heap is gone.
     pub(crate) fn end_lease(&self) {
         self.lessee.store(0, Ordering::Release);
-    }
-
-    /// Takes a run of `count` chunks whose first is a multiple of `step`.
-    pub(crate) fn claim(&self, count: usize, step: usize) -> Option<usize> {
-        claim_run(&self.free, count, step)
     }
 
     /// Takes the run of `count` chunks at `first` if all of them are free.
@@ -324,10 +377,39 @@ impl Region {
 
     /// Returns the bytes of the header that are in use.
     fn header_bytes(&self) -> usize {
-        let free = self.free.load(Ordering::Relaxed);
-        let bitmaps_bytes = (!free).count_ones() as usize * BITMAP_BYTES;
-        let taken = MAGAZINES - self.magazines.load(Ordering::Relaxed).count_ones() as usize;
-        let used_bytes = FIRST_MAGAZINE + bitmaps_bytes + taken * MAGAZINE_BYTES;
-        used_bytes.next_multiple_of(REACH_BYTES)
+        let bitmaps = (!self.free.load(Ordering::Relaxed)).count_ones() as usize;
+        let magazines = MAGAZINES - self.magazines.load(Ordering::Relaxed).count_ones() as usize;
+        let further = (bitmaps + magazines).saturating_sub(2 + BUSY_MAGAZINES);
+        2 * PAGE_BYTES + (further * UNIT_BYTES).next_multiple_of(PAGE_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lays out the header of regions of every colour: nothing overlaps, everything is inside.
+    #[test]
+    fn no_two_parts_of_a_header_overlap() {
+        for colour in 0..BUSY_PAGES * THREAD_COLOURS * 3 {
+            // SAFETY: the address is only calculated with.
+            let region = unsafe { RegionRef::at((colour + 1) * REGION_BYTES) };
+            let base = region.base();
+            let mut parts = vec![(0, HEAD_BYTES), (CORE_AREA, CORE_AREA_BYTES)];
+            let thread: NonNull<u8> = region.thread_area();
+            parts.push((address(thread.as_ptr()) - base, THREAD_AREA_BYTES));
+            for chunk in 1..REGION_CHUNKS {
+                let bitmap = region.bitmap(chunk, 0).as_ptr();
+                parts.push((address(bitmap) - base, UNIT_BYTES));
+            }
+            for number in 0..MAGAZINES {
+                let offset_bytes = region.magazine_offset(number);
+                assert_eq!(region.magazine_number(offset_bytes), number);
+                parts.push((offset_bytes, UNIT_BYTES));
+            }
+            parts.sort_unstable();
+            assert!(parts.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0), "{parts:?}");
+            assert!(parts.last().is_some_and(|&(start, bytes)| start + bytes <= CHUNK_BYTES));
+        }
     }
 }

@@ -1,13 +1,17 @@
 //! Regions: 4 MiB of address space, aligned to their size, cut into 64 chunks of 64 KiB.
 //!
 //! ```text
-//! chunk 0                                                   chunk 1 ... 63
-//! ┌──────┬──────┬────────┬───────────┬─────────┬──────────┐ ┌─────────────────────┐
-//! │ head │ core │ thread │ 4 maga-   │ bitmaps │ 50 maga- │ │ slabs, spans, unused│
-//! │      │      │ heap   │ zines     │ 1..=63  │ zines    │ │                     │
-//! └──────┴──────┴────────┴───────────┴─────────┴──────────┘ └─────────────────────┘
-//! 0      1 KiB  2.3      5.5         7.5       39 KiB
+//! chunk 0: the header, pages of 4 KiB
+//! page 0                  busy page, one of 15         the other 14 pages
+//! ┌──────┬──────┬──────┐ ┌────────────┬──────┬──────┐ ┌───────────┬──────┐
+//! │ head │ core │ mag. │ │ thread heap│ mag. │ bits │ │ bitmaps   │ mag. │
+//! └──────┴──────┴──────┘ └────────────┴──────┴──────┘ └───────────┴──────┘
+//! chunks 1 to 63: slabs, spans, unused
 //! ```
+//!
+//! What is used on every call lies on the busy page, which is another one in neighbouring regions,
+//! as is the chunk taken first: regions are 4 MiB apart, and the same place in many of them would
+//! fight for the same sets of the caches and translation buffers.
 //!
 //! A region belongs to one heap at a time and holds that heap's metadata in its first chunk, so
 //! dropping a heap hands everything back at once. The region map finds the region, or the

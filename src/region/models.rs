@@ -29,7 +29,7 @@ impl Scene {
 
     /// Claims a run anywhere and writes to it; returns its mask, 0 for none.
     fn claim(&self, count: usize, step: usize) -> u64 {
-        let claimed = claim_run(&self.free, count, step);
+        let claimed = claim_run(&self.free, 0, count, step);
         claimed.map_or(0, |first| self.write(first, count))
     }
 

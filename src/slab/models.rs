@@ -4,6 +4,9 @@
 //! *Invariants held here*: `[slab-one-taker]`, `[live-covers-bits]`, `[partial-bit-published]` and
 //! `[control-epoch]` are what they are about.
 //!
+//! Scenes of three threads with more than a step or two each are explored up to a number of
+//! preemptions: without a bound they run for hours.
+//!
 //! *Concurrency*: loom runs the real `protocol`; [`Contents`] stands for a block's memory.
 //!
 //! *Neighbours*: stands on the workbench in `sync`.

@@ -127,6 +127,11 @@ fn a_reset_heap_is_empty_and_keeps_its_memory_warm() {
 
 #[test]
 fn a_reset_while_bound_threads_sleep_leaves_them_nothing_stale() {
+    let name = "ends::a_reset_while_bound_threads_sleep_leaves_them_nothing_stale";
+    alone(name, LIMIT, reset_between_rounds);
+}
+
+fn reset_between_rounds() {
     let mut heap = Heap::new();
     let shared = std::sync::RwLock::new(&mut heap);
     let gathering = std::sync::Barrier::new(4);

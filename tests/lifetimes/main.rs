@@ -24,7 +24,7 @@ const NOISE_BYTES: usize = 2 << 20;
 const WARM_BYTES: usize = 16 << 20;
 
 /// How long a process of its own may take.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(150);
 
 fn bytes(size: usize) -> Layout {
     Layout::from_size_align(size, 8).expect("a valid layout")
