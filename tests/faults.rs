@@ -311,38 +311,28 @@ fn free_inside(case: &Case, distance: usize) {
 
 #[test]
 fn a_block_freed_twice_in_a_row_is_reported_at_once() {
-    assert_reported(&double_frees("at-once"), FaultKind::DoubleFree);
+    assert_reported(&Case::in_every_tier("at-once"), FaultKind::DoubleFree);
 }
 
 #[test]
 fn a_block_freed_again_later_is_reported() {
-    assert_reported(&double_frees("delayed"), FaultKind::DoubleFree);
+    assert_reported(&Case::in_every_tier("delayed"), FaultKind::DoubleFree);
 }
 
 #[test]
 fn a_block_freed_again_by_another_thread_is_reported() {
-    assert_reported(&double_frees("other-thread"), FaultKind::DoubleFree);
+    assert_reported(&Case::in_every_tier("other-thread"), FaultKind::DoubleFree);
 }
 
 #[test]
 fn a_double_free_of_a_thread_that_ended_is_reported() {
-    assert_reported(&double_frees("thread-exit"), FaultKind::DoubleFree);
+    assert_reported(&Case::in_every_tier("thread-exit"), FaultKind::DoubleFree);
 }
 
 #[test]
 fn a_double_free_is_reported_when_magazines_overflow() {
-    let cases = double_frees("reused-cache");
+    let cases = Case::in_every_tier("reused-cache");
     assert_reported(&without(cases, "direct"), FaultKind::DoubleFree);
-}
-
-/// Returns the cases of a double free: a mapping freed once is nothing of ours any more, so there
-/// the second free is that of a foreign pointer.
-fn double_frees(what: &str) -> Vec<Case> {
-    let cases = Case::in_every_tier(what);
-    let (mapped, others): (Vec<Case>, Vec<Case>) =
-        cases.into_iter().partition(|case| case.size > 2 << 20);
-    assert_reported(&mapped, FaultKind::ForeignBlock);
-    others
 }
 
 fn without(cases: Vec<Case>, part: &str) -> Vec<Case> {

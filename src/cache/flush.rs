@@ -14,7 +14,7 @@ use super::store::Store;
 use crate::base::slab_block_bytes;
 use crate::config::REGION_BYTES;
 use crate::os::{FaultKind, FaultSite, fault};
-use crate::region::{RegionRef, lookup, owner_slot};
+use crate::region::{RegionRef, lookup, owner_slot, was_mapping_of};
 use crate::slab::{Misuse, Slab};
 
 /// Blocks of one slab on their way back.
@@ -114,6 +114,7 @@ fn stranger(store: &Store, block: usize, class: usize) -> ! {
 /// Returns what is wrong with freeing `address`, which no region of this heap holds.
 pub(crate) fn stranger_kind(store: &Store, address: usize) -> FaultKind {
     match owner_slot(address) {
+        None if was_mapping_of(address, store.slot) => FaultKind::DoubleFree,
         None => FaultKind::ForeignBlock,
         Some(slot) if slot != store.slot => FaultKind::WrongHeap,
         Some(_) => FaultKind::WrongLayout,

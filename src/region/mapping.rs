@@ -18,6 +18,9 @@ use crate::base::address;
 use crate::config::REGION_BYTES;
 use crate::os::{map_aligned, os_page_bytes, unmap};
 
+/// Payload of the entry of nothing where a mapping was.
+const WAS_MAPPING: u64 = 1;
+
 /// Maps a zeroed block of at least `bytes` for the heap in `slot`; `place` is its roster place.
 ///
 /// Returns the block and its length in bytes, or `None` when the system refuses.
@@ -55,8 +58,10 @@ pub(crate) fn map_block(
 /// 1. `block` was returned by [`map_block`] and is used by nobody.
 pub(crate) unsafe fn unmap_block(block: NonNull<u8>) {
     let base = address(block.as_ptr());
-    let bytes = map::length(base);
-    for distance in 0..bytes.div_ceil(REGION_BYTES) {
+    let (bytes, slot) = (map::length(base), map::lookup(base).slot());
+    // The first entry remembers whose it was, for the report of a second free.
+    map::set(base, Entry::new(EntryKind::Nothing, slot, WAS_MAPPING));
+    for distance in 1..bytes.div_ceil(REGION_BYTES) {
         map::set(base + distance * REGION_BYTES, Entry::new(EntryKind::Nothing, 0, 0));
     }
     // SAFETY: (1) the length is the one mapped, `[mapping-one-block]`; (2) nobody uses it.
@@ -73,6 +78,13 @@ pub(crate) fn mapping_at(address: usize, entry: Entry) -> Option<usize> {
         _ => return None,
     };
     (address - base < map::length(base)).then_some(base)
+}
+
+/// Returns whether a mapping of the heap in `slot` started at `address` and nothing else since.
+pub(crate) fn was_mapping_of(address: usize, slot: usize) -> bool {
+    let entry = map::lookup(address);
+    crate::base::is_aligned(address, REGION_BYTES)
+        && entry == Entry::new(EntryKind::Nothing, slot, WAS_MAPPING)
 }
 
 /// Returns the slot of the heap whose memory `address` points into, whatever address it is.

@@ -36,7 +36,9 @@ pub(crate) use header::{LEASED_FOR_BUILDING, Region, RegionRef};
 #[cfg(not(loom))]
 pub(crate) use map::{Entry, EntryKind, lookup, relabel};
 #[cfg(not(loom))]
-pub(crate) use mapping::{map_block, mapping_at, mapping_bytes, owner_slot, unmap_block};
+pub(crate) use mapping::{
+    map_block, mapping_at, mapping_bytes, owner_slot, unmap_block, was_mapping_of,
+};
 #[cfg(not(loom))]
 pub(crate) use region_cache::{acquire_region, purge_warm_regions, release_region};
 #[cfg(not(loom))]
