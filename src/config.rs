@@ -66,7 +66,7 @@ pub(crate) const DEPOT_BYTES_MAX: usize = 256 * 1024;
 /// Rounds a leaving thread leaves in its bins for its successor.
 pub(crate) const WARM_ROUNDS_KEPT: usize = 8;
 
-/// Heaps alive at once, slot 0 (never given out) included.
+/// Heaps alive at once.
 pub(crate) const HEAP_SLOTS: usize = 65_536;
 
 /// Bytes of address space reserved at a time for regions: sixteen regions a system call.

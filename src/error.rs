@@ -17,7 +17,7 @@ pub enum HeapError {
         /// Bytes asked of the system.
         requested_bytes: usize,
     },
-    /// All 65 535 heap slots are in use.
+    /// All 65 536 heap slots are in use.
     TooManyHeaps,
     /// The alignment is above [`Heap::ALIGN_BYTES_MAX`](crate::Heap::ALIGN_BYTES_MAX).
     AlignmentTooLarge {
@@ -32,7 +32,7 @@ impl fmt::Display for HeapError {
             HeapError::OutOfMemory { requested_bytes } => {
                 write!(f, "the system granted no memory ({requested_bytes} bytes asked)")
             }
-            HeapError::TooManyHeaps => f.write_str("65535 heaps are alive, the most there can be"),
+            HeapError::TooManyHeaps => f.write_str("65536 heaps are alive, the most there can be"),
             HeapError::AlignmentTooLarge { requested_bytes } => {
                 write!(f, "alignment of {requested_bytes} bytes is above the largest served")
             }

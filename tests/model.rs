@@ -160,7 +160,7 @@ fn resize(heap: &Heap, held: &mut Held, random: &mut Random) {
 fn look(heap: &Heap, own: &[Held], random: &mut Random) {
     match random.below(4) {
         0 => assert!(heap.stats().held_bytes > 0 || own.is_empty()),
-        1 => assert!(polyheap::heaps().count() <= 65_535),
+        1 => assert!(polyheap::heaps().count() <= 65_536),
         2 => assert!(heap.stats().to_string().contains("live")),
         _ => {
             polyheap::trim_all();

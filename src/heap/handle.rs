@@ -22,7 +22,7 @@ use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 /// A memory heap instance: an allocator that owns its memory and gives it back whole.
 ///
 /// Any number of threads may allocate from and free into one heap at the same time, by reference.
-/// As many as 65 535 heaps may be alive. Dropping a heap releases everything in it, in time
+/// As many as 65 536 heaps may be alive. Dropping a heap releases everything in it, in time
 /// proportional to the memory regions it holds, whatever is still allocated; the borrow checker
 /// sees to it that no container outlives its heap.
 ///
@@ -117,7 +117,7 @@ impl Heap {
     ///
     /// # Errors
     /// [`HeapError::OutOfMemory`] when the system grants no memory, [`HeapError::TooManyHeaps`]
-    /// when 65 535 heaps are alive. The heap stays unbound and may be tried again.
+    /// when 65 536 heaps are alive. The heap stays unbound and may be tried again.
     ///
     /// # Cost
     /// Well under a microsecond when a region is cached; may call the OS.

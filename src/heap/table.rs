@@ -61,7 +61,7 @@ pub(super) fn renew(word: &AtomicU64) {
     word.store(generation << GENERATION_SHIFT, Ordering::Release);
 }
 
-/// One word a slot. Starts at generation 0; slot 0 is never given out.
+/// One word a slot. Starts at generation 0.
 #[cfg(not(loom))]
 static WORDS: [AtomicU64; HEAP_SLOTS] = [const { AtomicU64::new(0) }; HEAP_SLOTS];
 
@@ -89,10 +89,9 @@ pub(super) fn take_slot() -> Option<usize> {
 
 #[cfg(not(loom))]
 fn take_slot_of(index: usize) -> Option<usize> {
-    let reserved = if index == 0 { 1 } else { 0 };
     let mut used = USED[index].load(Ordering::Relaxed);
     loop {
-        let free = !(used | reserved);
+        let free = !used;
         if free == 0 {
             let _ = HINT.compare_exchange(
                 index as u64,

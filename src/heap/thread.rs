@@ -47,12 +47,14 @@ struct SlotTable {
     summary: [AtomicU64; HEAP_SLOTS / 64 / 64],
     /// Bit = slot this thread was bound to. Own thread only.
     touched: [AtomicU64; HEAP_SLOTS / 64],
+    /// The entry of handles that are not bound: always 0.
+    unbound: AtomicUsize,
     /// Distance to the bound thread heap, 0 for none. See the file's text for who writes.
     entries: [AtomicUsize; HEAP_SLOTS],
 }
 
 /// Offset of the entry that no heap has: what an unbound handle points to.
-pub(super) const UNBOUND_ENTRY: usize = offset_of!(SlotTable, entries);
+pub(super) const UNBOUND_ENTRY: usize = offset_of!(SlotTable, unbound);
 
 /// The table of threads that have none.
 static NO_TABLE: ZeroTable = ZeroTable([const { AtomicUsize::new(0) }; TABLE_WORDS]);
@@ -96,7 +98,7 @@ std::thread_local! {
 
 /// Returns the offset of the entry of `slot` in every slot table.
 pub(super) const fn entry_of(slot: usize) -> usize {
-    UNBOUND_ENTRY + slot * size_of::<usize>()
+    offset_of!(SlotTable, entries) + slot * size_of::<usize>()
 }
 
 /// Returns the calling thread's thread heap by the offset of its entry; the all-zero one when it

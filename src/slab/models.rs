@@ -308,6 +308,33 @@ fn slab_two_claims() {
     });
 }
 
+/// What a taker wrote reaches the next one through a state in which nobody has the slab: it is left
+/// Full, opened by a giver and claimed.
+#[test]
+fn slab_passes_through_full_to_the_next_taker() {
+    explore("slab_passes_through_full", &["active", "published"], || {
+        let scene = Scene::new(State::Active, 2, 2);
+        beside(
+            &scene,
+            [
+                |scene| {
+                    scene.notes.write(0);
+                    scene.leave_empty_handed();
+                },
+                |scene| {
+                    scene.give(0..1);
+                },
+                |scene| {
+                    if scene.words().claim() {
+                        scene.notes.write(1);
+                    }
+                },
+            ],
+        );
+        scene.fate()
+    });
+}
+
 /// A taker takes from the word that givers give to: it gets given blocks only, each once, and
 /// finds them as their last users left them.
 #[test]

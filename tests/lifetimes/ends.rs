@@ -321,7 +321,7 @@ fn errors_say_what_is_wrong() {
         HeapError::TooManyHeaps.to_string(),
         HeapError::AlignmentTooLarge { requested_bytes: 1 << 40 }.to_string(),
     ];
-    assert!(texts[0].contains("4096") && texts[1].contains("65535"));
+    assert!(texts[0].contains("4096") && texts[1].contains("65536"));
     assert!(texts[2].contains("1099511627776"));
 }
 

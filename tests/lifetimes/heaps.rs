@@ -12,7 +12,7 @@ use crate::support::{
 use crate::{LIMIT, NOISE_BYTES, bytes};
 
 /// The most heaps that can be alive; slot 0 is never given out.
-const HEAPS_MAX: usize = 65_535;
+const HEAPS_MAX: usize = 65_536;
 
 /// Makes `count` heaps from four threads, each with a block.
 fn make_heaps(count: usize) -> Vec<(Heap, Held)> {
