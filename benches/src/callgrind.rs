@@ -23,7 +23,9 @@ pub(crate) fn run_tasks(options: &Options, tasks: &[Task]) -> Result<(), String>
     let version = Command::new("valgrind").arg("--version").stdout(Stdio::null()).status();
     version.map_err(|error| format!("valgrind: {error}"))?;
     println!("instructions an operation (callgrind), less the empty loop's");
-    for task in tasks.iter().filter(|task| matches!(task.field, Field::Loops | Field::MixedLoops)) {
+    let is_loop =
+        |task: &&Task| matches!(task.field, Field::Loops | Field::MixedLoops | Field::Bins);
+    for task in tasks.iter().filter(is_loop) {
         println!("{} {}", task.workload, task.case);
         let empty = per_operation(options, task, NULL);
         for (name, _) in contenders(options, task).into_iter().filter(|(name, _)| *name != NULL) {

@@ -134,7 +134,8 @@ fn check_peers(names: &[String]) -> Result<(), String> {
 
 fn all_allocators() -> Vec<&'static str> {
     let mut names = Vec::new();
-    for (name, _) in [Field::MixedLoops, Field::Cycles].into_iter().flat_map(Field::members) {
+    let fields = [Field::MixedLoops, Field::Cycles, Field::Bins];
+    for (name, _) in fields.into_iter().flat_map(Field::members) {
         if !names.contains(&name) {
             names.push(name);
         }

@@ -1,5 +1,6 @@
 //! A task: what one child process runs, and which allocators take part in it.
 
+use crate::workloads::bins;
 use crate::{heap_subject, subject};
 
 /// Case of a workload at a number of threads.
@@ -26,6 +27,8 @@ pub(crate) enum Field {
     Heaps,
     /// Heap instances, arenas, and global allocators that free each block.
     Cycles,
+    /// Representations of a thread's bin, and the empty loop.
+    Bins,
 }
 
 /// What an allocator is in a task's comparison.
@@ -57,6 +60,7 @@ impl Field {
     pub(crate) fn members(self) -> Vec<(&'static str, Rank)> {
         let mut members = Vec::new();
         match self {
+            Field::Bins => add(&mut members, bins::REPRESENTATIONS, Rank::Shown),
             Field::Heaps => add(&mut members, heap_subject::HEAPS, Rank::Peer),
             Field::Cycles => {
                 add(&mut members, heap_subject::HEAPS, Rank::Peer);
@@ -71,7 +75,7 @@ impl Field {
         if matches!(self, Field::MixedSizes | Field::MixedLoops) {
             add(&mut members, subject::OURS_BY_SIZE, Rank::Ours);
         }
-        if matches!(self, Field::Loops | Field::MixedLoops) {
+        if matches!(self, Field::Loops | Field::MixedLoops | Field::Bins) {
             members.push((subject::NULL, Rank::Shown));
         }
         members

@@ -19,6 +19,7 @@ use super::summary::Look;
 use crate::base::{shares_lines, slab_run_chunks};
 use crate::region::RegionRef;
 use crate::slab::{Settled, Slab, allocate_span};
+use crate::sync::Ordering;
 
 /// The regions a thread prefers.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,23 +35,27 @@ impl Store {
     pub(crate) fn acquire_slab(&self, class: usize, lease: &mut Lease) -> Option<Slab> {
         self.slab_at_hand(class, lease)
             .or_else(|| self.new_slab(class, lease))
-            .or_else(|| self.partial_slab(class))
+            .or_else(|| self.partial_slab(class, |_| true))
     }
 
-    /// Finds a slab without asking for memory.
+    /// Finds a slab without asking for memory: for classes that share cache lines only in regions
+    /// of the lessee.
     fn slab_at_hand(&self, class: usize, lease: &Lease) -> Option<Slab> {
         let at_home = lease.region.and_then(|region| Slab::claim_partial(region, class));
-        if at_home.is_some() || (lease.mark != 0 && shares_lines(class)) {
-            return at_home;
-        }
-        self.partial_slab(class)
+        let is_bound_home = lease.mark != 0 && shares_lines(class);
+        at_home.or_else(|| {
+            self.partial_slab(class, |region| !is_bound_home || region.lessee() == lease.mark)
+        })
     }
 
-    /// Claims a partial slab of any region.
-    fn partial_slab(&self, class: usize) -> Option<Slab> {
-        self.partial[class].search(self.regions.end(), |index| {
-            let claimed = self.region(index).and_then(|region| Slab::claim_partial(region, class));
-            claimed.map_or(Look::Nothing, Look::Found)
+    /// Claims a partial slab of any region that `may` be used.
+    fn partial_slab(&self, class: usize, may: impl Fn(RegionRef) -> bool) -> Option<Slab> {
+        self.partial[class].search(self.regions.end(), |index| match self.region(index) {
+            Some(region) if may(region) => {
+                Slab::claim_partial(region, class).map_or(Look::Nothing, Look::Found)
+            }
+            Some(region) if region.partial[class].load(Ordering::Relaxed) != 0 => Look::NotForMe,
+            _ => Look::Nothing,
         })
     }
 
@@ -75,13 +80,17 @@ impl Store {
         roomy.or_else(|| self.slab_of_new_region(lease, class))
     }
 
-    /// Leases a region nobody leases, or a new one, and cuts a slab there.
+    /// Moves the lease to another region of the lessee with room, to one nobody leases, or to a new
+    /// one, and cuts a slab there.
     fn lease_further(&self, lease: &mut Lease, class: usize) -> Option<Slab> {
         let mark = lease.mark;
-        let unleased = self.find_roomy(|region| {
-            if region.lessee() == 0 && region.lease(mark) { Some(region) } else { None }
+        let run = slab_run_chunks(class) as u32;
+        let roomy = self.find_roomy(|region| {
+            let has_room = region.free_chunks().count_ones() >= run;
+            let is_own = || region.lessee() == mark || (region.lessee() == 0 && region.lease(mark));
+            if has_room && is_own() { Some(region) } else { None }
         });
-        if let Some(region) = unleased {
+        if let Some(region) = roomy {
             lease.region = Some(region);
             if let Some(slab) = Slab::create(region, class) {
                 return Some(slab);

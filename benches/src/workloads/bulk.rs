@@ -17,7 +17,7 @@ pub(crate) const BULK: Workload = Workload {
     run,
 };
 
-const BLOCKS: usize = 1024;
+pub(super) const BLOCKS: usize = 1024;
 
 fn tasks(options: &Options) -> Vec<Task> {
     let sizes = options.sizes_or(&[16, 64, 256, 1024], &[64]);
@@ -32,7 +32,7 @@ fn run(context: &Context) -> Vec<Reading> {
     with_subject(&context.allocator, Bulk(context))
 }
 
-struct Bulk<'a>(&'a Context);
+pub(super) struct Bulk<'a>(pub(super) &'a Context);
 
 impl Job for Bulk<'_> {
     type Output = Vec<Reading>;

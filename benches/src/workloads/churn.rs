@@ -38,7 +38,7 @@ fn run(context: &Context) -> Vec<Reading> {
     with_subject(&context.allocator, Churn(context))
 }
 
-struct Churn<'a>(&'a Context);
+pub(super) struct Churn<'a>(pub(super) &'a Context);
 
 impl Job for Churn<'_> {
     type Output = Vec<Reading>;
@@ -63,7 +63,7 @@ impl Job for Churn<'_> {
 }
 
 /// Reads `256x64` or `256x8..1024` as the number of live blocks, the smallest and the largest size.
-fn parse(case: &str) -> Option<(usize, usize, usize)> {
+pub(super) fn parse(case: &str) -> Option<(usize, usize, usize)> {
     let (live, sizes) = case.split_once('x')?;
     let (low, high) = sizes.split_once("..").unwrap_or((sizes, sizes));
     Some((live.parse().ok()?, low.parse().ok()?, high.parse().ok()?))

@@ -67,7 +67,7 @@ fn run_const(context: &Context) -> Vec<Reading> {
     with_subject(&context.allocator, HotConst(context))
 }
 
-struct Hot<'a>(&'a Context);
+pub(super) struct Hot<'a>(pub(super) &'a Context);
 
 impl Job for Hot<'_> {
     type Output = Vec<Reading>;

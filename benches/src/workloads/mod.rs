@@ -1,5 +1,7 @@
 //! The workloads, one a file.
 
+pub(crate) mod bins;
+mod bins_kinds;
 mod bulk;
 mod cache_lines;
 mod churn;
@@ -52,6 +54,7 @@ pub(crate) const ALL: &[Workload] = &[
     json::JSON,
     lru::LRU,
     kv::KV,
+    bins::BINS,
 ];
 
 /// The workload called `name`.
