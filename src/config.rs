@@ -61,7 +61,7 @@ pub(crate) const EMPTY_MAGAZINES_KEPT: usize = 32;
 pub(crate) const DEPOT_PLACES: usize = if cfg!(loom) { 4 } else { MAGAZINE_BYTES / 8 };
 
 /// Bytes of blocks the depot of one class may hold; two magazines of any class.
-pub(crate) const DEPOT_BYTES_MAX: usize = 256 * 1024;
+pub(crate) const DEPOT_BYTES_MAX: usize = 1024 * 1024;
 
 /// Rounds a leaving thread leaves in its bins for its successor.
 pub(crate) const WARM_ROUNDS_KEPT: usize = 8;

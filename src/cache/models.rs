@@ -5,7 +5,7 @@
 //! about.
 //!
 //! Scenes of three and four threads are explored up to a number of preemptions: without a bound
-//! they run for hours.
+//! they take many minutes.
 //!
 //! *Concurrency*: loom runs the real `summary` and `depot`; [`Contents`] stands for a magazine's
 //! rounds.

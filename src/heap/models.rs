@@ -2,6 +2,9 @@
 //!
 //! *Invariants held here*: `[pin-excludes-drop]` and `[heap-id-unique]` are what they are about.
 //!
+//! The scene of three threads is explored up to a number of preemptions: without a bound it takes
+//! minutes.
+//!
 //! *Concurrency*: loom runs the real `table`; [`Contents`] stands for the heap's memory.
 //!
 //! *Neighbours*: stands on the workbench in `sync`.
@@ -9,7 +12,7 @@
 use std::sync::Arc;
 
 use super::table::{close, pin, renew, unpin};
-use crate::sync::{AtomicU64, Contents, Ordering, beside, explore};
+use crate::sync::{AtomicU64, Contents, Ordering, beside, explore, explore_within};
 
 /// Value of the memory of a heap that lives.
 const LIVING: u64 = 1;
@@ -88,7 +91,7 @@ fn pin_versus_end_and_next_heap() {
 /// Two threads leave while the heap ends.
 #[test]
 fn pins_of_two_versus_end() {
-    explore("pins_of_two_versus_end", &["both", "neither", "one"], || {
+    explore_within(Some(4), "pins_of_two_versus_end", &["both", "neither", "one"], || {
         let scene = Scene::new();
         let [first, second, _] = beside(
             &scene,

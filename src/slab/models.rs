@@ -5,7 +5,7 @@
 //! `[control-epoch]` are what they are about.
 //!
 //! Scenes of three threads with more than a step or two each are explored up to a number of
-//! preemptions: without a bound they run for hours.
+//! preemptions: without a bound they take many minutes.
 //!
 //! *Concurrency*: loom runs the real `protocol`; [`Contents`] stands for a block's memory.
 //!
