@@ -22,7 +22,7 @@
 //! *Neighbours*: stands on `config`; slab, cache and heap ask it.
 
 use crate::config::{
-    BLOCK_BYTES_MIN, CHUNK_BYTES, CIRCULATING_BYTES_MAX, COLOUR_BYTES, LINE_BYTES,
+    BLOCK_BYTES_MIN, CHUNK_BYTES, CIRCULATING_BYTES_MAX, COLOUR_BYTES, LINE_BYTES, MAGAZINE_BYTES,
     MAGAZINE_LOAD_BYTES_MAX, MAGAZINE_ROUNDS_MAX, MAPPING_CLASS_BYTES_MAX, REGION_BYTES,
     SLAB_BLOCK_BYTES_MAX, SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
 };
@@ -213,42 +213,49 @@ const RECIPROCAL_SHIFT: u32 = 40;
 /// them away.
 const TABLE_CLASSES: usize = PARTIAL_CLASSES.next_power_of_two();
 
-const BLOCK_BYTES: &[u32; TABLE_CLASSES] = &{
-    let mut table = [0; TABLE_CLASSES];
-    let mut class = 0;
-    while class < SLAB_CLASSES {
-        table[class] = if class < LINEAR_CLASSES {
-            ((class + 1) * BLOCK_BYTES_MIN) as u32
-        } else {
-            let doubling = (class - LINEAR_CLASSES) / 4;
-            let quarter = (class - LINEAR_CLASSES) % 4;
-            ((LINEAR_CLASSES * BLOCK_BYTES_MIN) << doubling) as u32 / 4 * (5 + quarter as u32)
+/// A constant table with an entry for each slab class and the metadata class.
+macro_rules! by_class {
+    ($table:ident: $entry:ty, $class:ident => $value:expr) => {
+        const $table: &[$entry; TABLE_CLASSES] = &{
+            let mut table = [0; TABLE_CLASSES];
+            let mut $class = 0;
+            while $class < PARTIAL_CLASSES {
+                table[$class] = $value as $entry;
+                $class += 1;
+            }
+            table
         };
-        class += 1;
-    }
-    table[META_CLASS] = crate::config::MAGAZINE_BYTES as u32;
-    table
-};
+    };
+}
 
-const SLAB_BLOCKS: &[u16; TABLE_CLASSES] = &{
-    let mut table = [0; TABLE_CLASSES];
-    let mut class = 0;
-    while class < PARTIAL_CLASSES {
-        table[class] = (slab_run_chunks(class) * CHUNK_BYTES / slab_block_bytes(class)) as u16;
-        class += 1;
-    }
-    table
-};
+by_class!(BLOCK_BYTES: u32, class => bytes_of_class(class));
+by_class!(SLAB_BLOCKS: u16, class =>
+    slab_run_chunks(class) * CHUNK_BYTES / slab_block_bytes(class));
+by_class!(RECIPROCALS: u64, class =>
+    (1u64 << RECIPROCAL_SHIFT).div_ceil(slab_block_bytes(class) as u64));
+by_class!(MAGAZINE_ROUNDS: u8, class => rounds_within(MAGAZINE_LOAD_BYTES_MAX, class));
+by_class!(CIRCULATING_ROUNDS: u8, class => rounds_within(CIRCULATING_BYTES_MAX, class));
+by_class!(FIRST_BIT_MASKS: u8, class => colours(class) - 1);
 
-const RECIPROCALS: &[u64; TABLE_CLASSES] = &{
-    let mut table = [0; TABLE_CLASSES];
-    let mut class = 0;
-    while class < PARTIAL_CLASSES {
-        table[class] = (1u64 << RECIPROCAL_SHIFT).div_ceil(slab_block_bytes(class) as u64);
-        class += 1;
+/// Returns the bytes of a block of `class`, of which [`BLOCK_BYTES`] is made.
+const fn bytes_of_class(class: usize) -> usize {
+    if class == META_CLASS {
+        return MAGAZINE_BYTES;
     }
-    table
-};
+    if class < LINEAR_CLASSES {
+        return (class + 1) * BLOCK_BYTES_MIN;
+    }
+    let doubling = (class - LINEAR_CLASSES) / 4;
+    let quarter = (class - LINEAR_CLASSES) % 4;
+    ((LINEAR_CLASSES * BLOCK_BYTES_MIN) << doubling) / 4 * (5 + quarter)
+}
+
+/// Returns how many first bits there are to choose from: a power of two, at most a word's bits.
+const fn colours(class: usize) -> usize {
+    let blocks = COLOUR_BYTES / slab_block_bytes(class);
+    let bits = if blocks == 0 { 0 } else { blocks.ilog2() };
+    1 << if bits < u64::BITS.ilog2() { bits } else { u64::BITS.ilog2() }
+}
 
 const BIN_WORD_OF_SIXTEENTHS: &[u8; TABLE_ENTRIES] = &{
     let mut table = [2 * META_CLASS as u8; TABLE_ENTRIES];
@@ -260,38 +267,6 @@ const BIN_WORD_OF_SIXTEENTHS: &[u8; TABLE_ENTRIES] = &{
         }
         table[entry] = 2 * class as u8;
         entry += 1;
-    }
-    table
-};
-
-const MAGAZINE_ROUNDS: &[u8; TABLE_CLASSES] = &{
-    let mut table = [0; TABLE_CLASSES];
-    let mut class = 0;
-    while class < PARTIAL_CLASSES {
-        table[class] = rounds_within(MAGAZINE_LOAD_BYTES_MAX, class) as u8;
-        class += 1;
-    }
-    table
-};
-
-const FIRST_BIT_MASKS: &[u8; TABLE_CLASSES] = &{
-    let mut table = [0; TABLE_CLASSES];
-    let mut class = 0;
-    while class < PARTIAL_CLASSES {
-        let blocks = COLOUR_BYTES / slab_block_bytes(class);
-        let bits = if blocks == 0 { 0 } else { blocks.ilog2() };
-        table[class] = ((1u32 << if bits < 6 { bits } else { 6 }) - 1) as u8;
-        class += 1;
-    }
-    table
-};
-
-const CIRCULATING_ROUNDS: &[u8; TABLE_CLASSES] = &{
-    let mut table = [0; TABLE_CLASSES];
-    let mut class = 0;
-    while class < PARTIAL_CLASSES {
-        table[class] = rounds_within(CIRCULATING_BYTES_MAX, class) as u8;
-        class += 1;
     }
     table
 };
