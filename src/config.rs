@@ -46,6 +46,10 @@ pub(crate) const MAGAZINE_LOAD_BYTES_MAX: usize = 64 * 1024;
 /// smallest first-level data cache in use.
 pub(crate) const CIRCULATING_BYTES_MAX: usize = 16 * 1024;
 
+/// Rounds a magazine has at least, and blocks that may circulate: with fewer, a loop of large
+/// blocks spends its time exchanging magazines.
+pub(crate) const ROUNDS_LOW: usize = 8;
+
 /// Rounds a first refill brings in; doubled while refills follow each other.
 pub(crate) const REFILL_ROUNDS_FIRST: usize = 8;
 

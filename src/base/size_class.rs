@@ -24,7 +24,7 @@
 use crate::config::{
     BLOCK_BYTES_MIN, CHUNK_BYTES, CIRCULATING_BYTES_MAX, COLOUR_BYTES, LINE_BYTES, MAGAZINE_BYTES,
     MAGAZINE_LOAD_BYTES_MAX, MAGAZINE_ROUNDS_MAX, MAPPING_CLASS_BYTES_MAX, REGION_BYTES,
-    SLAB_BLOCK_BYTES_MAX, SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
+    ROUNDS_LOW, SLAB_BLOCK_BYTES_MAX, SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
 };
 
 /// Number of slab classes.
@@ -186,10 +186,10 @@ pub(crate) const fn circulating_rounds(class: usize) -> usize {
     CIRCULATING_ROUNDS[class % TABLE_CLASSES] as usize
 }
 
-/// Returns how many blocks of `class` fit `bytes`, at least 4, at most a magazine full.
+/// Returns how many blocks of `class` fit `bytes`, at least `ROUNDS_LOW`, at most a magazine full.
 const fn rounds_within(bytes: usize, class: usize) -> usize {
     let by_bytes = bytes / slab_block_bytes(class);
-    let least = if by_bytes < 4 { 4 } else { by_bytes };
+    let least = if by_bytes < ROUNDS_LOW { ROUNDS_LOW } else { by_bytes };
     if least > MAGAZINE_ROUNDS_MAX { MAGAZINE_ROUNDS_MAX } else { least }
 }
 
