@@ -158,7 +158,8 @@ impl Heap {
             {
                 return;
             }
-            return self.deallocate_again(thread_heap, bin_word, block, layout);
+            let (size, align) = (layout.size(), layout.align());
+            return self.deallocate_again(thread_heap, bin_word, block, size, align);
         }
         self.deallocate_slow(block, layout.size(), layout.align());
     }

@@ -1,10 +1,12 @@
 //! The cold side of allocate and free: binding, refilling, exchanging, and the direct path.
 //!
+//! The entrances are `extern "C"`: should a bounds check of ours ever fail, the process stops there
+//! and nothing unwinds out of an allocator call.
+//!
 //! *Concurrency*: any thread; nothing here waits for another thread.
 //!
 //! *Neighbours*: stands on `cache` and `thread`; called by the fast paths in `handle`.
 
-use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::core::HeapCore;
@@ -22,7 +24,7 @@ impl Heap {
     /// that frees what it allocates comes here every few rounds.
     #[cold]
     #[inline(never)]
-    pub(super) fn allocate_again(
+    pub(super) extern "C" fn allocate_again(
         &self,
         thread_heap: &ThreadHeap,
         bin_word: u8,
@@ -36,23 +38,24 @@ impl Heap {
     /// Frees when a push found no place: with what else the thread has.
     #[cold]
     #[inline(never)]
-    pub(super) fn deallocate_again(
+    pub(super) extern "C" fn deallocate_again(
         &self,
         thread_heap: &ThreadHeap,
         bin_word: u8,
         block: NonNull<u8>,
-        layout: Layout,
+        size: usize,
+        align: usize,
     ) {
         let is_home = thread_heap.is_home(block.as_ptr(), bin_word);
         if !is_home || !give_with_spares(thread_heap, bin_word, block.as_ptr()) {
-            self.deallocate_slow(block, layout.size(), layout.align());
+            self.deallocate_slow(block, size, align);
         }
     }
 
     /// Allocates when the bin is empty or the layout is not a fast one.
     #[cold]
     #[inline(never)]
-    pub(super) fn allocate_slow(&self, size: usize, align: usize) -> *mut u8 {
+    pub(super) extern "C" fn allocate_slow(&self, size: usize, align: usize) -> *mut u8 {
         let tier = class_of(size, align);
         if tier == Tier::Zero {
             return at_address(align);
@@ -73,7 +76,7 @@ impl Heap {
     /// Frees when the bin is full, the block is a stranger, or the layout is not a fast one.
     #[cold]
     #[inline(never)]
-    pub(super) fn deallocate_slow(&self, block: NonNull<u8>, size: usize, align: usize) {
+    pub(super) extern "C" fn deallocate_slow(&self, block: NonNull<u8>, size: usize, align: usize) {
         let tier = class_of(size, align);
         if tier == Tier::Zero {
             return;
