@@ -101,8 +101,8 @@ pub(super) const fn entry_of(slot: usize) -> usize {
     offset_of!(SlotTable, entries) + slot * size_of::<usize>()
 }
 
-/// Returns the calling thread's thread heap by the offset of its entry; the all-zero one when it
-/// is not bound.
+/// Returns the calling thread's thread heap by the offset of its entry; `UNBOUND` when it is
+/// not bound.
 // Inlined always: benchmark `hot`, a call here doubles the instructions of a pair.
 #[inline(always)]
 pub(super) fn current<'a>(entry: usize) -> &'a ThreadHeap {
