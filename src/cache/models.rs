@@ -27,14 +27,32 @@ struct Regions {
     summary: Summary,
     /// Set while there is something to find.
     work: AtomicU64,
+    /// One past the number of the last region listed.
+    end: AtomicU64,
 }
 
 impl Regions {
     /// Returns a region without work that is marked in vain.
     fn new() -> Arc<Regions> {
+        Regions::listed_to(REGION + 1)
+    }
+
+    /// Returns a summary whose regions are listed up to `end`, all of them marked in vain.
+    fn listed_to(end: usize) -> Arc<Regions> {
         let summary = Summary::new();
         summary.mark(REGION);
-        Arc::new(Regions { summary, work: AtomicU64::new(0) })
+        let (work, end) = (AtomicU64::new(0), AtomicU64::new(end as u64));
+        Arc::new(Regions { summary, work, end })
+    }
+
+    fn end(&self) -> usize {
+        self.end.load(Ordering::Acquire) as usize
+    }
+
+    /// Lists the region and makes it worth a look, in the order of `Store::adopt_region`.
+    fn list(&self) -> usize {
+        self.end.fetch_max(REGION as u64 + 1, Ordering::AcqRel);
+        self.publish()
     }
 
     /// Makes the region worth a look, in the order of the slab protocol's publisher.
@@ -46,7 +64,8 @@ impl Regions {
 
     /// Searches for more than there ever is: what is there stays, and so does the mark.
     fn search_in_vain(&self) -> usize {
-        let found = self.summary.search(REGION + 1, |index| match index {
+        let end = || self.end();
+        let found = self.summary.search(end, |index| match index {
             REGION if self.work.load(Ordering::Relaxed) != 0 => Look::<()>::NotForMe,
             _ => Look::Nothing,
         });
@@ -55,7 +74,8 @@ impl Regions {
 
     /// Searches and takes what there is, as a claim of a partial slab does; returns how much.
     fn search(&self) -> usize {
-        let found = self.summary.search(REGION + 1, |index| {
+        let end = || self.end();
+        let found = self.summary.search(end, |index| {
             if index != REGION || self.work.load(Ordering::Relaxed) == 0 {
                 return Look::Nothing;
             }
@@ -103,6 +123,17 @@ fn summary_publisher_versus_two_searchers() {
         );
         assert_eq!(first + second + regions.search(), 1, "work was lost or found twice");
         if first + second == 1 { "found at once" } else { "found later" }
+    });
+}
+
+/// A searcher that saw too few regions clears the mark of the one just listed.
+#[test]
+fn summary_lister_versus_searcher() {
+    explore("summary_lister_versus_searcher", &["found at once", "found later"], || {
+        let regions = Regions::listed_to(REGION);
+        let [_, found] = beside(&regions, [|regions| regions.list(), |regions| regions.search()]);
+        assert_eq!(found + regions.search(), 1, "work was lost or found twice");
+        if found == 1 { "found at once" } else { "found later" }
     });
 }
 

@@ -57,15 +57,18 @@ impl Summary {
     }
 
     /// Tries `look` on marked regions numbered below `end` until it finds something.
+    ///
+    /// `end` is asked again for every look: a bit is cleared only after looking at every region
+    /// there was when it was marked.
     pub(crate) fn search<T>(
         &self,
-        end: usize,
+        end: impl Fn() -> usize,
         mut look: impl FnMut(usize) -> Look<T>,
     ) -> Option<T> {
         let mut word = self.word.load(Ordering::Acquire);
         while word != 0 {
             let bit = word.trailing_zeros() as usize;
-            let numbers = || (bit..end).step_by(64);
+            let numbers = || (bit..end()).step_by(64);
             match look_at_all(numbers(), &mut look) {
                 Look::Found(found) => return Some(found),
                 Look::NotForMe => {}

@@ -50,7 +50,8 @@ impl Store {
 
     /// Claims a partial slab of any region that `may` be used.
     fn partial_slab(&self, class: usize, may: impl Fn(RegionRef) -> bool) -> Option<Slab> {
-        self.partial[class].search(self.regions.end(), |index| match self.region(index) {
+        let end = || self.regions.end();
+        self.partial[class].search(end, |index| match self.region(index) {
             Some(region) if may(region) => {
                 Slab::claim_partial(region, class).map_or(Look::Nothing, Look::Found)
             }
@@ -124,7 +125,8 @@ impl Store {
 
     /// Tries `look` on regions with free chunks.
     fn find_roomy<T>(&self, mut look: impl FnMut(RegionRef) -> Option<T>) -> Option<T> {
-        self.roomy.search(self.regions.end(), |index| match self.region(index) {
+        let end = || self.regions.end();
+        self.roomy.search(end, |index| match self.region(index) {
             Some(region) if region.free_chunks() != 0 => {
                 look(region).map_or(Look::NotForMe, Look::Found)
             }

@@ -182,7 +182,8 @@ impl HeapCore {
 
     /// Takes an idle thread heap, Busy.
     pub(super) fn take_idle(&self) -> Option<&crate::cache::ThreadHeap> {
-        self.store.idle.search(self.store.regions.end(), |index| {
+        let end = || self.store.regions.end();
+        self.store.idle.search(end, |index| {
             let found = self.store.region(index).and_then(|region| {
                 let is_own = region.lessee() == crate::cache::ThreadHeap::mark_of(region);
                 // SAFETY: [thread-heap-in-lease] such a region has an initialised thread heap.
