@@ -27,6 +27,34 @@ pub(crate) fn reach<T>(base: *mut u8, distance_bytes: usize) -> *mut T {
     at_address(address(base).wrapping_add(distance_bytes))
 }
 
+/// Returns `pointer`, computed here and now: the compiler may not move parts of the computation into
+/// the addresses of the accesses behind it.
+///
+/// A cursor that is loaded and stored again in every round of a loop is passed on by the
+/// processor's store buffer. That takes longer when the address has a base and a scaled index than
+/// when it is one register: 3.9 against 3.5 ns for a pair of 64 B.
+#[cfg_attr(
+    any(target_arch = "x86_64", target_arch = "aarch64"),
+    allow(clippy::pointers_in_nomem_asm_block, reason = "the pointer is only passed through")
+)]
+#[inline(always)]
+pub(crate) fn in_register<T>(pointer: *const T) -> *const T {
+    #[cfg(all(any(target_arch = "x86_64", target_arch = "aarch64"), not(miri)))]
+    let pointer = {
+        let mut pointer = pointer;
+        // SAFETY: the code is empty.
+        unsafe {
+            core::arch::asm!(
+                "/* {0} */",
+                inout(reg) pointer,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        pointer
+    };
+    pointer
+}
+
 /// Rounds `value` up to a multiple of `align`, a power of two; `None` past the end of `usize`.
 #[inline]
 pub(crate) const fn align_up(value: usize, align: usize) -> Option<usize> {

@@ -6,7 +6,7 @@ mod addr;
 mod bits;
 mod size_class;
 
-pub(crate) use addr::{address, align_down, align_up, at_address, is_aligned, reach};
+pub(crate) use addr::{address, align_down, align_up, at_address, in_register, is_aligned, reach};
 pub(crate) use bits::{find_run, first_bits, run_mask};
 pub(crate) use size_class::{
     META_CLASS, PARTIAL_CLASSES, SLAB_CLASSES, Tier, block_index, circulating_rounds, class_of,

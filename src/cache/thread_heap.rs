@@ -21,7 +21,9 @@ use super::flush::give_group;
 use super::magazine::{Bin, Magazine, exchange_mark};
 use super::store::Store;
 use super::supply::Lease;
-use crate::base::{META_CLASS, SLAB_CLASSES, address, home_mask, magazine_bytes, magazine_rounds};
+use crate::base::{
+    META_CLASS, SLAB_CLASSES, address, home_mask, in_register, magazine_bytes, magazine_rounds,
+};
 use crate::config::{EMPTY_MAGAZINES_KEPT, WARM_ROUNDS_KEPT};
 use crate::region::RegionRef;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
@@ -168,7 +170,7 @@ impl ThreadHeap {
         // SAFETY: a bin is two words, and a bin word is twice the number of a bin, `fast_bin_word`.
         let bin = unsafe { first.cast::<AtomicPtr<u8>>().add(usize::from(bin_word)) };
         // SAFETY: as above, a bin starts there.
-        unsafe { &*bin.cast() }
+        unsafe { &*in_register(bin.cast()) }
     }
 
     /// Returns whether `block` lies in the home region, as far as its bin's class cares.
