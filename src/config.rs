@@ -57,6 +57,25 @@ pub(crate) const REFILL_ROUNDS_FIRST: usize = 8;
 /// Measured: below 1 MiB a burst of 1 024 blocks of 1 KiB visits the depot.
 pub(crate) const THREAD_CACHE_BYTES_DEFAULT: usize = 1024 * 1024;
 
+/// Bytes of blocks above the slab classes that a thread keeps in one heap unless the builder says
+/// otherwise: one of the largest class, or some of each of the smaller ones.
+pub(crate) const THREAD_LARGE_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+
+/// Spans of one class a thread keeps; mappings it keeps one of each class.
+pub(crate) const SPANS_KEPT: usize = 2;
+
+/// Bytes of mappings a heap keeps for all its threads unless the builder says otherwise.
+pub(crate) const HEAP_LARGE_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
+
+/// Mappings of one class a heap keeps for all its threads.
+pub(crate) const HEAP_MAPPINGS_KEPT: usize = 3;
+
+/// Bytes of mappings of dropped heaps that the process keeps for the next ones.
+pub(crate) const PROCESS_MAPPING_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// Mappings of one class that the process keeps.
+pub(crate) const PROCESS_MAPPINGS_KEPT: usize = 8;
+
 /// Empty magazines a thread keeps for itself.
 pub(crate) const EMPTY_MAGAZINES_KEPT: usize = 32;
 
@@ -70,6 +89,21 @@ pub(crate) const DEPOT_BYTES_MAX: usize = 1024 * 1024;
 /// Rounds a leaving thread leaves in its bins for its successor.
 pub(crate) const WARM_ROUNDS_KEPT: usize = 8;
 
+/// Chunks whose contents are dropped by one call: 256 KiB, a few dozen microseconds.
+pub(crate) const PURGE_CHUNKS_MAX: usize = 4;
+
+/// Share of the time since the last sweep that a sweep may take: one eighth.
+pub(crate) const SWEEP_SHARE: u64 = 8;
+
+/// Nanoseconds below which a sweep is not begun: the share must be worth a system call.
+pub(crate) const SWEEP_NS_MIN: u64 = 20_000;
+
+/// Nanoseconds a sweep takes at most, however long nobody came by.
+pub(crate) const SWEEP_NS_MAX: u64 = 50_000_000;
+
+/// Sweeps without use after which a heap's caches are emptied.
+pub(crate) const IDLE_SWEEPS: usize = 2;
+
 /// Heaps alive at once.
 pub(crate) const HEAP_SLOTS: usize = 65_536;
 
@@ -81,6 +115,9 @@ pub(crate) const WARM_REGIONS_MAX: usize = 32;
 
 /// Bytes resident in warm regions over the whole process.
 pub(crate) const WARM_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Regions of dropped heaps, or never used, that keep only their address space: 1 GiB of it.
+pub(crate) const COLD_REGIONS_MAX: usize = 256;
 
 /// Bytes of the longest heap name kept; longer names are cut.
 pub(crate) const NAME_BYTES_MAX: usize = 32;

@@ -17,6 +17,11 @@ pub enum HeapError {
         /// Bytes asked of the system.
         requested_bytes: usize,
     },
+    /// The heap's limit does not allow so much more.
+    LimitExceeded {
+        /// Bytes the heap would have held more.
+        requested_bytes: usize,
+    },
     /// All 65 536 heap slots are in use.
     TooManyHeaps,
     /// The alignment is above [`Heap::ALIGN_BYTES_MAX`](crate::Heap::ALIGN_BYTES_MAX).
@@ -31,6 +36,9 @@ impl fmt::Display for HeapError {
         match *self {
             HeapError::OutOfMemory { requested_bytes } => {
                 write!(f, "the system granted no memory ({requested_bytes} bytes asked)")
+            }
+            HeapError::LimitExceeded { requested_bytes } => {
+                write!(f, "the heap's limit does not allow {requested_bytes} bytes more")
             }
             HeapError::TooManyHeaps => f.write_str("65536 heaps are alive, the most there can be"),
             HeapError::AlignmentTooLarge { requested_bytes } => {

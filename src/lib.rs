@@ -16,7 +16,7 @@
 //!
 //! How it works, and why, is told in the [`guide`].
 //!
-//! The rooms, each standing only on those before it: `config`, `error`, `base` · `os`, `sync` ·
+//! The rooms, each standing only on those before it: `config`, `error`, `policy`, `base` · `os`, `sync` ·
 //! `region` · `slab` · `cache` · `heap`.
 
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
@@ -28,6 +28,7 @@ mod config;
 mod error;
 #[cfg(not(loom))]
 mod os;
+mod policy;
 mod sync;
 
 mod cache;
@@ -44,6 +45,7 @@ pub use error::HeapError;
 pub use heap::*;
 #[cfg(not(loom))]
 pub use os::{Fault, FaultHandler, FaultKind, set_fault_handler};
+pub use policy::{Decay, HugePages};
 
 /// The README's code, compiled and run with the other examples.
 #[cfg(doctest)]

@@ -251,7 +251,7 @@ fn free_with_size(case: &Case, size: usize) {
 
 fn free_with_alignment(case: &Case) {
     let heap = case.heap();
-    let aligned = Layout::from_size_align(case.size + 1, 4 << 20).unwrap();
+    let aligned = Layout::from_size_align(case.size + 1, 64 << 20).unwrap();
     let block = allocate(&heap, aligned);
     announce(address_of(block));
     free(&heap, block, Layout::from_size_align(case.size + 1, 8).unwrap());

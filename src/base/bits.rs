@@ -27,6 +27,16 @@ pub(crate) const fn find_run(word: u64, count: usize, step: usize) -> Option<usi
     if candidates == 0 { None } else { Some(candidates.trailing_zeros() as usize) }
 }
 
+/// Iterates over the numbers of the set bits of `word`, low ones first.
+#[inline]
+pub(crate) fn bits_of(mut word: u64) -> impl Iterator<Item = usize> {
+    core::iter::from_fn(move || {
+        let bit = word.trailing_zeros() as usize;
+        word &= word.wrapping_sub(1);
+        (bit < 64).then_some(bit)
+    })
+}
+
 /// Returns the lowest `count` set bits of `word`, all of them when it has no more.
 #[inline]
 fn lowest_bits(word: u64, count: usize) -> u64 {

@@ -37,7 +37,20 @@ pub(crate) const META_CLASS: usize = SLAB_CLASSES;
 /// Classes that have partial sets: the slab classes and the metadata class.
 pub(crate) const PARTIAL_CLASSES: usize = SLAB_CLASSES + 1;
 
+/// Classes above the slab ones: spans, then mappings that have a class.
+pub(crate) const LARGE_CLASSES: usize = SPAN_CLASSES + MAPPING_CLASSES;
+
+/// Classes of spans.
+pub(crate) const SPAN_CLASSES: usize = large_class(SPAN_CHUNKS_MAX) + 1;
+
+/// Classes of mappings.
+pub(crate) const MAPPING_CLASSES: usize =
+    large_class(MAPPING_CLASS_BYTES_MAX / CHUNK_BYTES) + 1 - SPAN_CLASSES;
+
 const LINEAR_CLASSES: usize = 8;
+
+/// Spans of so many chunks and fewer have a class for every length.
+const LINEAR_CHUNKS: usize = 8;
 const TABLE_ENTRIES: usize = SLAB_BLOCK_BYTES_MAX / BLOCK_BYTES_MIN + 1;
 
 /// Where the blocks of a class live.
@@ -114,10 +127,14 @@ pub(crate) const fn class_of(size: usize, align: usize) -> Tier {
     Tier::Mapping { bytes: mapping_bytes(bytes) }
 }
 
-/// Rounds a mapping's bytes up to its class; past the largest class they stay as they are.
+/// Rounds a mapping's bytes up to its class. Past the largest class there are eight lengths a
+/// doubling: the surplus is address space, and a buffer that grows by small steps moves seldom.
 const fn mapping_bytes(bytes: usize) -> usize {
     if bytes <= MAPPING_CLASS_BYTES_MAX {
         quartered(bytes.div_ceil(CHUNK_BYTES)) * CHUNK_BYTES
+    } else if bytes <= isize::MAX as usize {
+        let step = 1 << ((bytes - 1).ilog2() - 3);
+        bytes.div_ceil(step) * step
     } else {
         bytes
     }
@@ -125,11 +142,60 @@ const fn mapping_bytes(bytes: usize) -> usize {
 
 /// Rounds `units` up to the next of four steps per doubling.
 const fn quartered(units: usize) -> usize {
-    if units <= 8 {
+    if units <= LINEAR_CHUNKS {
         return units;
     }
     let step = 1 << ((units - 1).ilog2() - 2);
     units.div_ceil(step) * step
+}
+
+/// Where in its run a block above the slab classes starts, and whether it could start elsewhere.
+/// Seven bits, kept with the run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Colour(pub(crate) usize);
+
+impl Colour {
+    /// Cache lines among which a start is chosen.
+    pub(crate) const LINES: usize = COLOUR_BYTES / LINE_BYTES;
+
+    /// The block starts where its run does and may have all of it.
+    pub(crate) const NONE: Colour = Colour(0);
+
+    /// The block starts `line` cache lines into its run.
+    #[inline]
+    pub(crate) const fn of_line(line: usize) -> Colour {
+        Colour(Colour::LINES | (line % Colour::LINES))
+    }
+
+    /// Returns the bytes by which the block starts into its run.
+    #[inline]
+    pub(crate) const fn offset_bytes(self) -> usize {
+        self.0 % Colour::LINES * LINE_BYTES
+    }
+
+    /// Returns the bytes the block may have of a run of `run_bytes`.
+    #[inline]
+    pub(crate) const fn usable_bytes(self, run_bytes: usize) -> usize {
+        if self.0 < Colour::LINES { run_bytes } else { run_bytes - COLOUR_BYTES }
+    }
+}
+
+/// Returns the large class of blocks of `chunks` chunks, a length [`class_of`] gave.
+#[inline]
+pub(crate) const fn large_class(chunks: usize) -> usize {
+    if chunks <= LINEAR_CHUNKS {
+        return chunks - 1;
+    }
+    let doubling = (chunks - 1).ilog2() as usize;
+    let first = LINEAR_CHUNKS + (doubling - 3) * 4;
+    first + ((chunks - (1 << doubling)) >> (doubling - 2)) - 1
+}
+
+/// Returns the large class of mappings of `bytes` bytes, a length [`class_of`] gave; `None` past
+/// the last class.
+#[inline]
+pub(crate) const fn mapping_class(bytes: usize) -> Option<usize> {
+    if bytes > MAPPING_CLASS_BYTES_MAX { None } else { Some(large_class(bytes / CHUNK_BYTES)) }
 }
 
 /// Returns the bytes of a block of slab class `class`, or of a metadata block.
@@ -165,6 +231,16 @@ pub(crate) const fn block_index(class: usize, offset_bytes: usize) -> Option<usi
     } else {
         None
     }
+}
+
+/// Returns the bytes of blocks of large class `class`.
+pub(crate) const fn large_class_bytes(class: usize) -> usize {
+    if class < LINEAR_CHUNKS {
+        return (class + 1) * CHUNK_BYTES;
+    }
+    let doubling = (class - LINEAR_CHUNKS) / 4;
+    let quarter = (class - LINEAR_CHUNKS) % 4;
+    (LINEAR_CHUNKS * CHUNK_BYTES / 4 * (5 + quarter)) << doubling
 }
 
 /// Returns the rounds of a full magazine of `class`.
@@ -286,6 +362,10 @@ const HOME_MASKS: &[usize; 256] = &{
 };
 
 const _: () = assert!(
+    Colour::LINES.is_power_of_two() && Colour::LINES <= 64,
+    "a colour has seven bits: lower COLOUR_BYTES"
+);
+const _: () = assert!(
     BLOCK_BYTES[SLAB_CLASSES - 1] as usize == SLAB_BLOCK_BYTES_MAX,
     "SLAB_CLASSES must end at SLAB_BLOCK_BYTES_MAX"
 );
@@ -361,6 +441,20 @@ mod tests {
                 assert_eq!(block_index(class, offset), expected, "{class} {offset}");
             }
         }
+    }
+
+    #[test]
+    fn large_classes_follow_each_other() {
+        let mut lengths: Vec<usize> = (1..=1024).map(quartered).collect();
+        lengths.dedup();
+        assert_eq!(lengths.len(), LARGE_CLASSES);
+        for (class, &chunks) in lengths.iter().enumerate() {
+            assert_eq!(large_class(chunks), class, "{chunks} chunks");
+            assert_eq!(large_class_bytes(class), chunks * CHUNK_BYTES);
+            assert_eq!(class < SPAN_CLASSES, chunks <= SPAN_CHUNKS_MAX);
+        }
+        assert_eq!(mapping_class(MAPPING_CLASS_BYTES_MAX), Some(LARGE_CLASSES - 1));
+        assert_eq!(mapping_class(MAPPING_CLASS_BYTES_MAX + 1), None);
     }
 
     #[test]

@@ -20,7 +20,8 @@ use crate::slab::{Left, Slab};
 pub(crate) fn take_block(store: &Store, class: usize) -> *mut u8 {
     let mut lease = Lease::default();
     while let Some(slab) = store.acquire_slab(class, &mut lease) {
-        if let Some(block) = take_one(slab) {
+        let (block, is_denied) = take_one(store, slab);
+        if let Some(block) = block {
             let settled = slab.leave();
             store.follow_up(slab, settled);
             store.count_taken(slab_block_bytes(class));
@@ -31,6 +32,9 @@ pub(crate) fn take_block(store: &Store, class: usize) -> *mut u8 {
             let settled = slab.leave();
             store.follow_up(slab, settled);
         }
+        if is_denied {
+            return ptr::null_mut();
+        }
     }
     ptr::null_mut()
 }
@@ -40,10 +44,12 @@ pub(crate) fn give_block(store: &Store, block: usize, class: usize) {
     give_group(store, class, core::iter::once(block));
 }
 
-fn take_one(slab: Slab) -> Option<usize> {
+/// Returns a block, and whether a limit stands in the way of another.
+fn take_one(store: &Store, slab: Slab) -> (Option<usize>, bool) {
     let mut block = None;
-    slab.take(0, 1, |first, bits| {
+    let charge = |bytes| store.charge(bytes);
+    let taken = slab.take(0, 1, charge, |first, bits| {
         block = Some(slab.block(first + bits.trailing_zeros() as usize));
     });
-    block
+    (block, taken.is_denied)
 }

@@ -82,6 +82,7 @@ fn put_away(
     class: usize,
     full: *mut Magazine,
 ) -> *mut Magazine {
+    store.sweeps.note_use();
     // Asked for first: without an empty one, the full one is emptied.
     let empty = thread_heap.take_empty(store);
     if !empty.is_null() {

@@ -17,15 +17,23 @@ mod depot;
 mod summary;
 
 #[cfg(not(loom))]
+mod account;
+#[cfg(not(loom))]
 mod away;
 #[cfg(not(loom))]
 mod class_state;
+#[cfg(not(loom))]
+mod decay;
 #[cfg(not(loom))]
 mod direct;
 #[cfg(not(loom))]
 mod exchange;
 #[cfg(not(loom))]
 mod flush;
+#[cfg(not(loom))]
+mod large;
+#[cfg(not(loom))]
+mod large_cache;
 #[cfg(not(loom))]
 mod magazine;
 #[cfg(not(loom))]
@@ -40,17 +48,23 @@ mod thread_heap;
 pub(crate) use summary::Look;
 
 #[cfg(not(loom))]
+pub(crate) use account::UNLIMITED;
+#[cfg(not(loom))]
 pub(crate) use away::free_stray;
+#[cfg(not(loom))]
+pub(crate) use decay::{Sweeps, Turn, is_any_idle, lower_due};
 #[cfg(not(loom))]
 pub(crate) use direct::{give_block, take_block};
 #[cfg(not(loom))]
 pub(crate) use exchange::{drain_depots, free_at_home, give_with_spares};
 #[cfg(not(loom))]
-pub(crate) use flush::{report, report_misuse, stranger_kind};
+pub(crate) use large::{
+    Large, Resized, drain_kept_mappings, free_large, resize_large, take_kept, take_large,
+};
 #[cfg(not(loom))]
 pub(crate) use refill::{recirculate, refill};
 #[cfg(not(loom))]
-pub(crate) use store::Store;
+pub(crate) use store::{Store, StorePolicy};
 #[cfg(not(loom))]
 pub(crate) use thread_heap::{Tenure, ThreadHeap};
 

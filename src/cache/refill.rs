@@ -16,7 +16,7 @@ use super::magazine::{Bin, exchange_mark};
 use super::store::Store;
 use super::thread_heap::ThreadHeap;
 use crate::base::{SLAB_CLASSES, magazine_rounds, slab_block_bytes};
-use crate::slab::{Left, Slab};
+use crate::slab::{Left, Slab, Taken};
 use crate::sync::Ordering;
 
 /// Takes a block out of what the thread has itself: what it gave back, or a spare magazine. Null
@@ -71,7 +71,8 @@ pub(crate) fn refill(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *
 
 fn fill_from_slabs(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *mut u8 {
     let state = thread_heap.class(class);
-    let wanted = rounds_wanted(state, class);
+    let wanted = rounds_wanted(store, state, class);
+    store.sweeps.note_use();
     loop {
         let slab = match state.slab() {
             Some(slab) => slab,
@@ -85,10 +86,13 @@ fn fill_from_slabs(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *mu
                 slab
             }
         };
-        let (block, taken) = fill_from(slab, state, &thread_heap.bins[class], wanted);
-        if taken != 0 {
-            store.count_taken(taken * slab_block_bytes(class));
+        let (block, taken) = fill_from(store, slab, state, &thread_heap.bins[class], wanted);
+        if taken.count != 0 {
+            store.count_taken(taken.count * slab_block_bytes(class));
             return block;
+        }
+        if taken.is_denied {
+            return ptr::null_mut();
         }
         if slab.leave_empty_handed() == Left::Full {
             state.set_slab(None);
@@ -97,22 +101,29 @@ fn fill_from_slabs(store: &Store, thread_heap: &ThreadHeap, class: usize) -> *mu
 }
 
 /// Fills the bin with up to `wanted` blocks of `slab`, one of which is returned.
-fn fill_from(slab: Slab, state: &ClassState, bin: &Bin, wanted: usize) -> (*mut u8, usize) {
-    let mut taken = 0;
+fn fill_from(
+    store: &Store,
+    slab: Slab,
+    state: &ClassState,
+    bin: &Bin,
+    wanted: usize,
+) -> (*mut u8, Taken) {
+    let from = usize::from(state.word.load(Ordering::Relaxed));
+    let mut taken = Taken { count: 0, word: from, is_denied: false };
     let block = bin.fill(|filler| {
-        let from = usize::from(state.word.load(Ordering::Relaxed));
-        let (count, word) = slab.take(from, wanted, |first, bits| {
+        let charge = |bytes| store.charge(bytes);
+        taken = slab.take(from, wanted, charge, |first, bits| {
             filler.add_word(slab.block(first), slab_block_bytes(slab.class()), bits);
         });
-        state.word.store(word as u8, Ordering::Relaxed);
-        taken = count;
     });
+    state.word.store(taken.word as u8, Ordering::Relaxed);
     (block, taken)
 }
 
 /// Returns how many blocks to take, and lets twice as many circulate from now on.
-fn rounds_wanted(state: &ClassState, class: usize) -> usize {
-    let wanted = state.rounds();
+fn rounds_wanted(store: &Store, state: &ClassState, class: usize) -> usize {
+    let within_limit = store.account.refill_bytes_max() / slab_block_bytes(class);
+    let wanted = state.rounds().min(within_limit);
     state.grow(class);
     // One more is handed out at once.
     wanted + 1

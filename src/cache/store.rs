@@ -12,16 +12,45 @@
 
 use core::ptr::{self, NonNull};
 
+use super::account::Account;
+use super::decay::Sweeps;
 use super::depot::Depot;
+use super::large_cache::LargeCache;
 use super::magazine::Magazine;
 use super::summary::Summary;
 use super::thread_heap::ThreadHeap;
 use crate::base::{
-    META_CLASS, PARTIAL_CLASSES, SLAB_CLASSES, address, at_address, magazine_rounds,
+    MAPPING_CLASSES, META_CLASS, PARTIAL_CLASSES, SLAB_CLASSES, address, at_address,
+    magazine_rounds,
 };
-use crate::config::{CHUNK_BYTES, DEPOT_PLACES, NAME_BYTES_MAX};
-use crate::region::{RegionRef, Roster, acquire_region};
-use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::config::{
+    CHUNK_BYTES, DEPOT_PLACES, HEAP_MAPPINGS_KEPT, MAGAZINE_BYTES, NAME_BYTES_MAX,
+    PURGE_CHUNKS_MAX, REGION_BYTES,
+};
+use crate::error::HeapError;
+use crate::policy::HugePages;
+use crate::region::{BlockDepot, RegionRef, Roster, Sharing, acquire_region};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+
+/// Mappings a heap keeps for all its threads.
+pub(crate) type KeptMappings = BlockDepot<MAPPING_CLASSES, HEAP_MAPPINGS_KEPT>;
+
+/// What a heap was made with, as far as its memory is concerned.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct StorePolicy {
+    /// Bytes of full spare magazines a thread keeps.
+    pub(crate) thread_cache_bytes: usize,
+    /// Bytes of spans and mappings a thread keeps.
+    pub(crate) thread_large_bytes: usize,
+    /// Bytes of mappings the heap keeps for all threads.
+    pub(crate) heap_large_bytes: usize,
+    /// Milliseconds until idle memory goes back: 0 at once, `u32::MAX` never.
+    pub(crate) decay_ms: u32,
+    /// Whether memory may lie in huge pages.
+    pub(crate) huge_pages: HugePages,
+    /// Whether nothing is shared with heaps before and after this one.
+    pub(crate) is_isolated: bool,
+}
 
 /// A heap's regions, summaries and depots.
 #[derive(Debug)]
@@ -33,8 +62,18 @@ pub(crate) struct Store {
     /// Name for reports, cut to `NAME_BYTES_MAX`.
     name: [u8; NAME_BYTES_MAX],
     name_bytes: u8,
-    /// Bytes of full spare magazines a thread keeps.
-    pub(crate) thread_cache_bytes: usize,
+    /// What the heap was made with.
+    pub(crate) policy: StorePolicy,
+    /// What the heap holds and may hold.
+    pub(crate) account: Account,
+    /// When idle memory goes back.
+    pub(crate) sweeps: Sweeps,
+    /// Mappings of the heap, live and kept, by their addresses.
+    pub(crate) mappings: Roster,
+    /// Bytes of those mappings. Relaxed; publishes nothing.
+    pub(crate) mapped_bytes: AtomicUsize,
+    /// Mappings kept for all threads; like a depot below.
+    kept_mappings: AtomicPtr<KeptMappings>,
     /// Every region of the heap, by number.
     pub(crate) regions: Roster,
     /// Regions with partial slabs, by class.
@@ -54,13 +93,11 @@ pub(crate) struct Store {
     taken_bytes: AtomicUsize,
     /// The most `taken_bytes` has been.
     peak_bytes: AtomicUsize,
-    /// Requests the system refused.
-    pub(crate) denied_by_system: AtomicU64,
 }
 
 impl Store {
     /// Returns the store of a heap without regions.
-    pub(crate) fn new(slot: usize, id: u64, name: &str, thread_cache_bytes: usize) -> Store {
+    pub(crate) fn new(slot: usize, id: u64, name: &str, policy: StorePolicy) -> Store {
         let mut end = name.len().min(NAME_BYTES_MAX);
         while !name.is_char_boundary(end) {
             end -= 1;
@@ -72,7 +109,12 @@ impl Store {
             id,
             name: kept,
             name_bytes: end as u8,
-            thread_cache_bytes,
+            policy,
+            account: Account::new(),
+            sweeps: Sweeps::new(),
+            mappings: Roster::new(),
+            mapped_bytes: AtomicUsize::new(0),
+            kept_mappings: AtomicPtr::new(ptr::null_mut()),
             regions: Roster::new(),
             partial: [const { Summary::new() }; PARTIAL_CLASSES],
             roomy: Summary::new(),
@@ -81,7 +123,6 @@ impl Store {
             empties: AtomicPtr::new(ptr::null_mut()),
             taken_bytes: AtomicUsize::new(0),
             peak_bytes: AtomicUsize::new(0),
-            denied_by_system: AtomicU64::new(0),
         }
     }
 
@@ -105,15 +146,128 @@ impl Store {
 
     /// Adds a region, leased to `mark` (0 for nobody); `None` when the system refuses.
     pub(crate) fn add_region(&self, mark: u32) -> Option<RegionRef> {
-        let region = acquire_region(self.slot, 0)?;
-        match self.adopt_region(region, mark) {
-            true => Some(region),
-            false => {
-                // SAFETY: the region was just acquired and nothing was put into it.
-                unsafe { crate::region::release_region(region) };
-                None
+        let region = acquire_region(self.slot, 0, self.taken_sharing())?;
+        let resident_bytes = region.resident_bytes();
+        if self.charge(resident_bytes) {
+            if self.adopt_region(region, mark) {
+                self.advise(region);
+                return Some(region);
+            }
+            self.uncharge(resident_bytes);
+        }
+        // SAFETY: the region was just acquired and nothing was put into it.
+        unsafe { crate::region::release_region(region, self.sharing()) };
+        None
+    }
+
+    /// Takes the first region of the heap; the caller lists it.
+    pub(crate) fn first_region(&self) -> Result<RegionRef, HeapError> {
+        let none = HeapError::OutOfMemory { requested_bytes: REGION_BYTES };
+        let region = acquire_region(self.slot, 0, self.taken_sharing()).ok_or(none)?;
+        let resident_bytes = region.resident_bytes();
+        if self.charge(resident_bytes) {
+            return Ok(region);
+        }
+        // SAFETY: the region was just acquired and nothing was put into it.
+        unsafe { crate::region::release_region(region, self.sharing()) };
+        Err(HeapError::LimitExceeded { requested_bytes: resident_bytes })
+    }
+
+    /// Returns what regions taken now may come from: what lies in a warm one would be charged
+    /// before anything is handed out.
+    fn taken_sharing(&self) -> Sharing {
+        if self.account.has_limit() {
+            Sharing::Addresses.min(self.sharing())
+        } else {
+            self.sharing()
+        }
+    }
+
+    /// Tells the system of the policy about huge pages.
+    fn advise(&self, region: RegionRef) {
+        if self.policy.huge_pages == HugePages::Always {
+            region.advise_huge_pages(HugePages::Always);
+        }
+    }
+
+    /// Returns what the heap shares with heaps before and after it.
+    pub(crate) fn sharing(&self) -> Sharing {
+        match self.policy {
+            StorePolicy { is_isolated: true, .. } => Sharing::Nothing,
+            // Their pages are huge: none of them is passed on.
+            StorePolicy { huge_pages: HugePages::Always, .. } => Sharing::Nothing,
+            _ => Sharing::Contents,
+        }
+    }
+
+    /// Returns whether mappings come from other heaps and go to them.
+    pub(crate) fn shares_contents(&self) -> bool {
+        !self.policy.is_isolated && self.policy.huge_pages == HugePages::System
+    }
+
+    /// Charges the heap for memory it is about to hold; returns whether it may. See [`Account`].
+    pub(crate) fn charge(&self, bytes: usize) -> bool {
+        self.account.charge(bytes)
+    }
+
+    /// Takes back a charge, for memory the system got back.
+    pub(crate) fn uncharge(&self, bytes: usize) {
+        self.account.uncharge(bytes);
+    }
+
+    /// Returns the depot of kept mappings, if it was ever needed.
+    pub(crate) fn kept_mappings(&self) -> Option<&KeptMappings> {
+        depot_in(&self.kept_mappings)
+    }
+
+    /// Keeps a mapping for all threads; returns whether it did.
+    pub(crate) fn keep_mapping(&self, class: usize, base: usize, bytes: usize) -> bool {
+        let bytes_max = self.policy.heap_large_bytes;
+        if bytes > bytes_max || self.policy.decay_ms == 0 {
+            return false;
+        }
+        let kept = self.depot_or_new_in(&self.kept_mappings, KeptMappings::new);
+        let is_kept = kept.is_some_and(|kept| kept.store(class, base, bytes, bytes_max));
+        if is_kept {
+            self.sweeps.note_idle(self.policy.decay_ms);
+        }
+        is_kept
+    }
+
+    /// Acts on chunks of `region` that became free.
+    pub(crate) fn chunks_freed(&self, region: RegionRef) {
+        self.roomy.mark(region.index());
+        match self.policy.decay_ms {
+            0 => {
+                self.purge_chunks(region, region.dirty_chunks(), || false);
+            }
+            decay_ms => self.sweeps.note_idle(decay_ms),
+        }
+    }
+
+    /// Drops the contents of those chunks of `region` in `mask` that are free; returns the bytes
+    /// and the chunks not seen to, when `is_enough` said so between two runs.
+    pub(crate) fn purge_chunks(
+        &self,
+        region: RegionRef,
+        mask: u64,
+        is_enough: impl Fn() -> bool,
+    ) -> (usize, u64) {
+        let (mut rest, mut purged_bytes) = (mask, 0);
+        while rest != 0 {
+            let first = rest.trailing_zeros() as usize;
+            let run = ((rest >> first).trailing_ones() as usize).min(PURGE_CHUNKS_MAX);
+            rest &= !crate::base::run_mask(first, run);
+            let bytes = region.purge_free_run(first, run);
+            self.uncharge(bytes);
+            purged_bytes += bytes;
+            // A search that came meanwhile may have cleared the mark.
+            self.roomy.mark(region.index());
+            if is_enough() {
+                break;
             }
         }
+        (purged_bytes, rest)
     }
 
     /// Lists a region of this heap; returns whether the roster had place for it.
@@ -172,20 +326,22 @@ impl Store {
 
     /// Returns the depot of `class`, making it first if need be; `None` without memory.
     pub(crate) fn depot_or_new(&self, class: usize) -> Option<&Depot<Magazine>> {
-        self.depot_or_new_in(&self.depots[class])
+        self.depot_or_new_in(&self.depots[class], Depot::new)
     }
 
-    fn depot_or_new_in<'a>(
+    fn depot_or_new_in<'a, T>(
         &'a self,
-        place: &'a AtomicPtr<Depot<Magazine>>,
-    ) -> Option<&'a Depot<Magazine>> {
+        place: &'a AtomicPtr<T>,
+        new: impl FnOnce() -> T,
+    ) -> Option<&'a T> {
+        const { assert!(size_of::<T>() <= MAGAZINE_BYTES, "a depot fills a metadata block") };
         if let Some(depot) = depot_in(place) {
             return Some(depot);
         }
         let block = NonNull::new(self.new_magazine(None))?;
-        let made = block.cast::<Depot<Magazine>>();
+        let made = block.cast::<T>();
         // SAFETY: the metadata block is this call's, aligned, and as large as a depot.
-        unsafe { made.write(Depot::new()) };
+        unsafe { made.write(new()) };
         let won = place.compare_exchange(
             ptr::null_mut(),
             made.as_ptr(),
@@ -203,6 +359,7 @@ impl Store {
         for depot in self.depots.iter().chain([&self.empties]) {
             depot.store(ptr::null_mut(), Ordering::Relaxed);
         }
+        self.kept_mappings.store(ptr::null_mut(), Ordering::Relaxed);
     }
 
     /// Gives the depots' blocks back, and the empty magazines. Nobody else uses the heap.
@@ -216,6 +373,19 @@ impl Store {
                 self.release_magazine(block.cast());
             }
         }
+        let block = self.kept_mappings.swap(ptr::null_mut(), Ordering::Acquire);
+        if !block.is_null() {
+            self.release_magazine(block.cast());
+        }
+    }
+
+    /// Makes a thread's cache of large blocks in a metadata block; null without memory.
+    pub(super) fn new_large_cache(&self, lease: Option<RegionRef>) -> *mut LargeCache {
+        let Some(block) = NonNull::new(self.take_magazine(lease)) else { return ptr::null_mut() };
+        let made = block.cast::<LargeCache>();
+        // SAFETY: the metadata block is this call's, aligned, and as large as the cache.
+        unsafe { made.write(LargeCache::new(self.policy.thread_large_bytes)) };
+        made.as_ptr()
     }
 
     /// Calls `act` with class and block for every block in a depot. Nobody else uses the heap.
@@ -239,7 +409,7 @@ impl Store {
 
     /// Gives an empty magazine to whoever needs one next.
     pub(crate) fn give_magazine(&self, magazine: *mut Magazine) {
-        let empties = self.depot_or_new_in(&self.empties);
+        let empties = self.depot_or_new_in(&self.empties, Depot::new);
         if !empties.is_some_and(|empties| empties.store(magazine, DEPOT_PLACES)) {
             self.release_magazine(magazine);
         }
@@ -247,7 +417,8 @@ impl Store {
 
     /// Takes a magazine out of a region's header, that of `lease` first, or out of a slab.
     fn new_magazine(&self, lease: Option<RegionRef>) -> *mut Magazine {
-        let from_header = lease.and_then(RegionRef::take_magazine);
+        let charge = |bytes| self.charge(bytes);
+        let from_header = lease.and_then(|region| region.take_magazine(charge));
         let block = match from_header.or_else(|| self.magazine_of_any_region()) {
             Some(magazine) => magazine.as_ptr(),
             None => super::direct::take_block(self, META_CLASS),
@@ -268,18 +439,15 @@ impl Store {
     }
 
     fn magazine_of_any_region(&self) -> Option<NonNull<u8>> {
-        self.all_regions().take(4).find_map(RegionRef::take_magazine)
+        self.all_regions()
+            .take(4)
+            .find_map(|region| region.take_magazine(|bytes| self.charge(bytes)))
     }
 }
 
-fn depot_in(place: &AtomicPtr<Depot<Magazine>>) -> Option<&Depot<Magazine>> {
+fn depot_in<T>(place: &AtomicPtr<T>) -> Option<&T> {
     let depot = place.load(Ordering::Acquire);
     // SAFETY: [depot-stays] an installed depot lies in a metadata block of this heap until the
     // heap's end.
     unsafe { depot.as_ref() }
 }
-
-const _: () = assert!(
-    size_of::<Depot<Magazine>>() <= crate::config::MAGAZINE_BYTES,
-    "a depot fills a metadata block: lower DEPOT_PLACES"
-);

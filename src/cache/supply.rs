@@ -18,7 +18,7 @@ use super::store::Store;
 use super::summary::Look;
 use crate::base::{shares_lines, slab_run_chunks};
 use crate::region::RegionRef;
-use crate::slab::{Settled, Slab, allocate_span};
+use crate::slab::{Settled, Slab, Span};
 use crate::sync::Ordering;
 
 /// The regions a thread prefers.
@@ -62,7 +62,7 @@ impl Store {
 
     /// Cuts a new slab.
     fn new_slab(&self, class: usize, lease: &mut Lease) -> Option<Slab> {
-        if let Some(slab) = lease.region.and_then(|region| Slab::create(region, class)) {
+        if let Some(slab) = lease.region.and_then(|region| self.cut_slab(region, class)) {
             return Some(slab);
         }
         if lease.mark != 0 && shares_lines(class) {
@@ -76,7 +76,7 @@ impl Store {
             if region.free_chunks().count_ones() < run as u32 {
                 return None;
             }
-            Slab::create(region, class)
+            self.cut_slab(region, class)
         });
         roomy.or_else(|| self.slab_of_new_region(lease, class))
     }
@@ -93,7 +93,7 @@ impl Store {
         });
         if let Some(region) = roomy {
             lease.region = Some(region);
-            if let Some(slab) = Slab::create(region, class) {
+            if let Some(slab) = self.cut_slab(region, class) {
                 return Some(slab);
             }
         }
@@ -105,13 +105,23 @@ impl Store {
         if lease.mark != 0 {
             lease.region = Some(region);
         }
-        Slab::create(region, class)
+        self.cut_slab(region, class)
     }
 
-    /// Takes a span of `chunks` chunks aligned to `step`; returns its address.
-    pub(crate) fn take_span(&self, chunks: usize, step: usize) -> Option<usize> {
-        self.find_roomy(|region| allocate_span(region, chunks, step))
-            .or_else(|| allocate_span(self.add_region(0)?, chunks, step))
+    fn cut_slab(&self, region: RegionRef, class: usize) -> Option<Slab> {
+        Slab::create(region, class, |bytes| self.charge(bytes))
+    }
+
+    /// Takes a span of `chunks` chunks aligned to `step`; returns it and whether it is all zero.
+    pub(crate) fn take_span(&self, chunks: usize, step: usize) -> Option<(Span, bool)> {
+        let before = self.account.refusals();
+        let create = |region| Span::create(region, chunks, step, |bytes| self.charge(bytes));
+        let found = self.find_roomy(create);
+        // A further region does not help against a limit.
+        if found.is_some() || self.account.refusals() != before {
+            return found;
+        }
+        create(self.add_region(0)?)
     }
 
     /// Acts on what became of a slab that was settled or left.
@@ -119,7 +129,7 @@ impl Store {
         match settled {
             Settled::Kept => {}
             Settled::Published => self.partial[slab.class()].mark(slab.region().index()),
-            Settled::Emptied => self.roomy.mark(slab.region().index()),
+            Settled::Emptied => self.chunks_freed(slab.region()),
         }
     }
 

@@ -18,13 +18,15 @@ use core::ptr;
 
 use super::class_state::ClassState;
 use super::flush::give_group;
+use super::large::drain_large;
+use super::large_cache::LargeCache;
 use super::magazine::{Bin, Magazine, exchange_mark};
 use super::store::Store;
 use super::supply::Lease;
 use crate::base::{
     META_CLASS, SLAB_CLASSES, address, home_mask, in_register, magazine_bytes, magazine_rounds,
 };
-use crate::config::{EMPTY_MAGAZINES_KEPT, WARM_ROUNDS_KEPT};
+use crate::config::{EMPTY_MAGAZINES_KEPT, IDLE_SWEEPS, WARM_ROUNDS_KEPT};
 use crate::region::RegionRef;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
@@ -70,6 +72,8 @@ pub(crate) struct ThreadHeap {
     /// Empty magazines kept, and how many.
     empties: AtomicPtr<Magazine>,
     empties_count: AtomicUsize,
+    /// Spans and mappings kept, null until the first comes back.
+    large: AtomicPtr<LargeCache>,
     /// The rest, a class each.
     classes: [ClassState; CLASS_STATES],
 }
@@ -113,6 +117,7 @@ impl ThreadHeap {
             spare_bytes_left: AtomicUsize::new(0),
             empties: AtomicPtr::new(ptr::null_mut()),
             empties_count: AtomicUsize::new(0),
+            large: AtomicPtr::new(ptr::null_mut()),
             classes,
         }
     }
@@ -132,7 +137,7 @@ impl ThreadHeap {
         unsafe { place.write(const { ThreadHeap::empty() }) };
         // SAFETY: just written; nobody else knows it yet.
         let thread_heap = unsafe { place.as_ref() };
-        thread_heap.spare_bytes_left.store(store.thread_cache_bytes, Ordering::Relaxed);
+        thread_heap.spare_bytes_left.store(store.policy.thread_cache_bytes, Ordering::Relaxed);
         thread_heap.set_home(region);
         thread_heap.lease.store(region.base(), Ordering::Relaxed);
         thread_heap.mark.store(Self::mark_of(region), Ordering::Relaxed);
@@ -295,6 +300,44 @@ impl ThreadHeap {
         true
     }
 
+    /// Returns the spans and mappings kept, if there ever were any.
+    #[inline]
+    pub(crate) fn large(&self) -> Option<&LargeCache> {
+        // SAFETY: [magazine-one-owner] null, or a metadata block of this thread heap.
+        unsafe { self.large.load(Ordering::Relaxed).as_ref() }
+    }
+
+    /// Returns the spans and mappings kept, making the cache first if need be; `None` when there
+    /// is no memory for it, or when it does not pass `test`.
+    #[inline]
+    pub(super) fn large_or_new(
+        &self,
+        store: &Store,
+        test: impl Fn(&LargeCache) -> bool,
+    ) -> Option<&LargeCache> {
+        if self.large.load(Ordering::Relaxed).is_null() {
+            self.make_large(store);
+        }
+        self.large().filter(|cache| test(cache))
+    }
+
+    #[cold]
+    fn make_large(&self, store: &Store) {
+        if store.policy.thread_large_bytes != 0 && store.policy.decay_ms != 0 {
+            let made = store.new_large_cache(self.lease().region);
+            self.large.store(made, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives back spans and mappings that were not used for some sweeps. Holder of the tenure only.
+    pub(crate) fn sweep_large(&self, store: &Store) {
+        if let Some(cache) = self.large()
+            && cache.count_sweep() > IDLE_SWEEPS
+        {
+            drain_large(store, cache);
+        }
+    }
+
     /// Returns the blocks of `class` cached here; any thread, a snapshot.
     pub(crate) fn cached_blocks(&self, class: usize) -> usize {
         let state = &self.classes[class];
@@ -309,7 +352,8 @@ impl ThreadHeap {
             bin.clear();
             self.classes[class].reset(class);
         }
-        self.spare_bytes_left.store(store.thread_cache_bytes, Ordering::Relaxed);
+        self.spare_bytes_left.store(store.policy.thread_cache_bytes, Ordering::Relaxed);
+        self.large.store(ptr::null_mut(), Ordering::Relaxed);
         self.empties.store(ptr::null_mut(), Ordering::Relaxed);
         self.empties_count.store(0, Ordering::Relaxed);
     }
@@ -342,6 +386,10 @@ impl ThreadHeap {
     /// Flushes everything. Holder of the tenure only.
     pub(crate) fn drain(&self, store: &Store) {
         self.flush(store, 0);
+        let large = self.large.swap(ptr::null_mut(), Ordering::Relaxed);
+        if !large.is_null() {
+            store.give_magazine(large.cast());
+        }
         let mut empty = self.empties.swap(ptr::null_mut(), Ordering::Relaxed);
         self.empties_count.store(0, Ordering::Relaxed);
         while !empty.is_null() {
@@ -353,6 +401,9 @@ impl ThreadHeap {
     }
 
     fn flush(&self, store: &Store, kept: usize) {
+        if let Some(cache) = self.large() {
+            drain_large(store, cache);
+        }
         for class in 0..SLAB_CLASSES {
             self.flush_away(store, class);
             self.flush_spares(store, class);

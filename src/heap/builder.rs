@@ -5,7 +5,12 @@
 //! *Neighbours*: stands on `config`; the handle carries the options until the heap binds.
 
 use super::Heap;
-use crate::config::NAME_BYTES_MAX;
+use crate::cache::{StorePolicy, UNLIMITED};
+use crate::config::{
+    HEAP_LARGE_BYTES_DEFAULT, NAME_BYTES_MAX, THREAD_CACHE_BYTES_DEFAULT,
+    THREAD_LARGE_BYTES_DEFAULT,
+};
+use crate::policy::{Decay, HugePages};
 
 /// What a heap is made with.
 #[derive(Clone, Copy, Debug)]
@@ -14,8 +19,12 @@ pub(super) struct Options {
     name_bytes: u8,
     /// Whether threads keep caches in the heap.
     pub(super) has_thread_cache: bool,
-    /// Bytes of full spare magazines a thread keeps; `None` for the default.
-    pub(super) thread_cache_bytes: Option<usize>,
+    /// What becomes of the heap's memory.
+    pub(super) policy: StorePolicy,
+    /// Bytes the heap may hold at most.
+    pub(super) max_bytes: usize,
+    /// Bytes above which it gives back before it takes.
+    pub(super) soft_max_bytes: usize,
 }
 
 impl Options {
@@ -23,7 +32,16 @@ impl Options {
         name: [0; NAME_BYTES_MAX],
         name_bytes: 0,
         has_thread_cache: true,
-        thread_cache_bytes: None,
+        policy: StorePolicy {
+            thread_cache_bytes: THREAD_CACHE_BYTES_DEFAULT,
+            thread_large_bytes: THREAD_LARGE_BYTES_DEFAULT,
+            heap_large_bytes: HEAP_LARGE_BYTES_DEFAULT,
+            decay_ms: Decay::DEFAULT_MS,
+            huge_pages: HugePages::System,
+            is_isolated: false,
+        },
+        max_bytes: UNLIMITED,
+        soft_max_bytes: UNLIMITED,
     };
 
     /// Returns the name.
@@ -81,7 +99,56 @@ impl HeapBuilder {
     /// Sets the bytes of full spare magazines each thread keeps in the heap beside the loaded
     /// ones; 1 MiB by default. 0 keeps none.
     pub const fn thread_cache_bytes(mut self, bytes: usize) -> HeapBuilder {
-        self.options.thread_cache_bytes = Some(bytes);
+        self.options.policy.thread_cache_bytes = bytes;
+        self
+    }
+
+    /// Sets the bytes of freed blocks above 32 KiB that each thread keeps in the heap; 64 MiB by
+    /// default. 0 keeps none.
+    pub const fn thread_large_bytes(mut self, bytes: usize) -> HeapBuilder {
+        self.options.policy.thread_large_bytes = bytes;
+        self
+    }
+
+    /// Sets the bytes of freed blocks above 2 MiB that the heap keeps for all its threads; 64 MiB
+    /// by default. 0 keeps none.
+    pub const fn heap_large_bytes(mut self, bytes: usize) -> HeapBuilder {
+        self.options.policy.heap_large_bytes = bytes;
+        self
+    }
+
+    /// Sets the most bytes the heap may hold; see [`set_limit`](Heap::set_limit). A heap that is
+    /// allowed less than its first header, 8 KiB, cannot be used.
+    pub const fn max_bytes(mut self, bytes: usize) -> HeapBuilder {
+        self.options.max_bytes = bytes;
+        self
+    }
+
+    /// Sets the bytes above which the heap gives back before it takes more; see
+    /// [`set_soft_limit`](Heap::set_soft_limit).
+    pub const fn soft_max_bytes(mut self, bytes: usize) -> HeapBuilder {
+        self.options.soft_max_bytes = bytes;
+        self
+    }
+
+    /// Sets when idle memory goes back to the system; after one second by default.
+    pub const fn decay(mut self, decay: Decay) -> HeapBuilder {
+        self.options.policy.decay_ms = decay.milliseconds();
+        self
+    }
+
+    /// Sets whether the heap's memory may lie in huge pages. The memory of a heap with
+    /// [`HugePages::Always`] goes back to the system when the heap is dropped.
+    pub const fn huge_pages(mut self, policy: HugePages) -> HeapBuilder {
+        self.options.policy.huge_pages = policy;
+        self
+    }
+
+    /// Sets whether the heap's memory is its own for ever: it comes fresh from the system and goes
+    /// back to it, and never was or will be another heap's. Making and dropping such a heap costs
+    /// system calls.
+    pub const fn isolated(mut self, is_on: bool) -> HeapBuilder {
+        self.options.policy.is_isolated = is_on;
         self
     }
 

@@ -12,10 +12,10 @@ use core::ptr::NonNull;
 use super::builder::Options;
 use super::table;
 use crate::cache::{Look, Store, Tenure};
-use crate::config::{REGION_BYTES, THREAD_CACHE_BYTES_DEFAULT};
+use crate::config::REGION_BYTES;
 use crate::error::HeapError;
 use crate::os::{debug_check, spin_wait};
-use crate::region::{RegionRef, Roster, acquire_region, release_region, unmap_block};
+use crate::region::{RegionRef, release_region, retire_mapping};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 
 /// Bit of `HeapCore::visitors`: the heap is held.
@@ -59,10 +59,6 @@ impl Drop for Held<'_> {
 pub(super) struct HeapCore {
     /// Regions, summaries, depots, identity.
     pub(super) store: Store,
-    /// Mappings handed out, by their addresses.
-    pub(super) mappings: Roster,
-    /// Bytes of those mappings. Relaxed; publishes nothing.
-    pub(super) mapped_bytes: AtomicUsize,
     /// Handles of a shared heap. Release on leaving, Acquire by the last.
     pub(super) handles: AtomicUsize,
     /// Threads that are leaving the heap (low half) and that have left (high half). Raised before
@@ -83,16 +79,14 @@ impl HeapCore {
     /// Makes a heap: a slot, a first region, and the core in its header.
     pub(super) fn create(options: &Options) -> Result<NonNull<HeapCore>, HeapError> {
         let slot = table::take_slot().ok_or(HeapError::TooManyHeaps)?;
-        let Some(first) = acquire_region(slot, 0) else {
-            table::give_slot(slot);
-            return Err(HeapError::OutOfMemory { requested_bytes: REGION_BYTES });
-        };
-        let cache_bytes = options.thread_cache_bytes.unwrap_or(THREAD_CACHE_BYTES_DEFAULT);
+        let store = Store::new(slot, table::heap_number(slot), options.name(), options.policy);
+        store.account.set_max_bytes(options.max_bytes);
+        store.account.set_soft_max_bytes(options.soft_max_bytes);
+        let first = store.first_region().inspect_err(|_| table::give_slot(slot))?;
+        super::sweep::note_process_use();
         let place = first.core_area::<HeapCore>();
         let core = HeapCore {
-            store: Store::new(slot, table::heap_number(slot), options.name(), cache_bytes),
-            mappings: Roster::new(),
-            mapped_bytes: AtomicUsize::new(0),
+            store,
             handles: AtomicUsize::new(1),
             leaves: AtomicU64::new(0),
             visitors: AtomicUsize::new(0),
@@ -205,18 +199,18 @@ impl HeapCore {
         let this = unsafe { core.as_ref() };
         let slot = this.store.slot;
         this.withdraw();
-        for base in this.mappings.iter() {
-            if let Some(block) = NonNull::new(crate::base::at_address(base)) {
-                // SAFETY: the roster lists mappings of this heap; nobody uses them any more.
-                unsafe { unmap_block(block) };
-            }
+        for base in this.store.mappings.iter() {
+            // SAFETY: (1) the roster lists mappings of this heap; nobody uses them any more, and
+            // its tiers go with it.
+            unsafe { retire_mapping(base, this.store.shares_contents()) };
         }
         // SAFETY: nobody else is in the heap.
-        unsafe { this.mappings.dismantle() };
+        unsafe { this.store.mappings.dismantle() };
         // SAFETY: this thread is alone with the heap and the regions hold nothing in use but the
         // core itself, which is read no more after the first region is released.
         unsafe { this.release_regions() };
         table::give_slot(slot);
+        super::sweep::note_process_idle();
     }
 
     /// Makes sure that no thread reaches the heap again: closes the slot, waits for threads on
@@ -237,20 +231,27 @@ impl HeapCore {
     /// 1. The heap was withdrawn and its blocks are dead; the core is not used afterwards.
     unsafe fn release_regions(&self) {
         let first = crate::base::align_down(crate::base::address(&raw const *self), REGION_BYTES);
+        let sharing = self.store.sharing();
         for region in self.store.all_regions().filter(|region| region.base() != first) {
             // SAFETY: (1) of this function's contract.
-            unsafe { release_region(region) };
+            unsafe { release_region(region, sharing) };
         }
         // SAFETY: nobody else uses the roster.
         unsafe { self.store.regions.dismantle() };
         // SAFETY: [core-in-first-region] the core's own region is mapped.
         let region = unsafe { RegionRef::at(first) };
         // SAFETY: (1) of this function's contract; `self` is not touched after this.
-        unsafe { release_region(region) };
+        unsafe { release_region(region, sharing) };
     }
 }
 
 /// Returns the slots that have a heap.
 pub(super) fn live_slots() -> impl Iterator<Item = usize> {
-    table::used_slots().filter(|&slot| !CORES[slot].load(Ordering::Relaxed).is_null())
+    live_slots_from(0)
+}
+
+/// Returns the slots from `first` on that have a heap.
+pub(super) fn live_slots_from(first: usize) -> impl Iterator<Item = usize> {
+    let slots = table::used_slots_from(first);
+    slots.filter(|&slot| !CORES[slot].load(Ordering::Relaxed).is_null())
 }

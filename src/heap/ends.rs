@@ -6,13 +6,12 @@
 //! *Neighbours*: stands on `core` and `walk`.
 
 use core::fmt;
-use core::ptr::NonNull;
 
 use super::core::HeapCore;
 use super::{Heap, table};
-use crate::base::{SLAB_CLASSES, Tier, address, at_address, class_of, slab_block_bytes};
+use crate::base::{SLAB_CLASSES, Tier, address, class_of, slab_block_bytes};
 use crate::config::REGION_BYTES;
-use crate::region::{Entry, EntryKind, RegionRef, lookup, mapping_bytes, relabel, unmap_block};
+use crate::region::{RegionRef, mapping_bytes, relabel_mapping, relabel_region, retire_mapping};
 use crate::slab::{Slab, State};
 use crate::sync::Ordering;
 
@@ -180,20 +179,23 @@ fn clear(core: &HeapCore) {
         thread_heap.reset(store);
     }
     for region in store.all_regions() {
+        let resident_bytes = region.resident_bytes();
         // SAFETY: (1) the caller holds the heap exclusively and gives up its blocks; magazines
         // were forgotten just now.
         unsafe { region.clear() };
-        store.roomy.mark(region.index());
+        store.uncharge(resident_bytes - region.resident_bytes());
+        store.chunks_freed(region);
     }
-    for index in 0..core.mappings.end() {
-        let block = core.mappings.get(index).and_then(|base| NonNull::new(at_address(base)));
-        if let Some(block) = block {
-            core.mappings.remove(index);
-            // SAFETY: the roster lists mappings of this heap, whose blocks are given up.
-            unsafe { unmap_block(block) };
+    for index in 0..store.mappings.end() {
+        if let Some(base) = store.mappings.get(index) {
+            store.mappings.remove(index);
+            store.uncharge(mapping_bytes(base));
+            // SAFETY: (1) the roster lists mappings of this heap, whose blocks are given up; its
+            // tiers were forgotten.
+            unsafe { retire_mapping(base, store.shares_contents()) };
         }
     }
-    core.mapped_bytes.store(0, Ordering::Relaxed);
+    store.mapped_bytes.store(0, Ordering::Relaxed);
     store.recount(0);
 }
 
@@ -202,14 +204,15 @@ fn move_into(child: &HeapCore, parent: &HeapCore) -> bool {
     let slot = parent.store.slot;
     parent.store.count_taken(child.store.taken_and_peak_bytes().0);
     let mut has_moved_all = true;
-    for base in child.mappings.iter() {
+    parent.store.account.charge_anyway(child.store.account.charged_bytes());
+    for base in child.store.mappings.iter() {
         let bytes = mapping_bytes(base);
-        let label = |place| relabel(base, bytes, slot, place as u64);
-        has_moved_all &= parent.mappings.insert(base, label).is_some();
-        parent.mapped_bytes.fetch_add(bytes, Ordering::Relaxed);
+        let label = |place| relabel_mapping(base, slot, place);
+        has_moved_all &= parent.store.mappings.insert(base, label).is_some();
+        parent.store.mapped_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
     // SAFETY: the child is this call's alone.
-    unsafe { child.mappings.dismantle() };
+    unsafe { child.store.mappings.dismantle() };
     let regions = child.store.regions.end();
     let own_base = crate::base::align_down(address(&raw const *child), REGION_BYTES);
     for region in (0..regions).filter_map(|index| child.store.region(index)) {
@@ -225,9 +228,7 @@ fn move_into(child: &HeapCore, parent: &HeapCore) -> bool {
 
 fn move_region(region: RegionRef, parent: &HeapCore) -> bool {
     let store = &parent.store;
-    let entry = Entry::new(EntryKind::Region, store.slot, 0);
-    debug_assert!(lookup(region.base()).kind() == EntryKind::Region);
-    relabel(region.base(), REGION_BYTES, entry.slot(), 0);
+    relabel_region(region.base(), store.slot);
     region.end_lease();
     if !store.adopt_region(region, 0) {
         return false;

@@ -4,11 +4,11 @@
 //! allocate ─ pop of the bin                                  (heap.rs, inlined)
 //!   └─ allocate_slow ─ bind ─ refill                         (slow.rs → cache)
 //!                    ├─ take_block, the direct path
-//!                    └─ span, mapping                        (large.rs)
+//!                    └─ span, mapping                        (slow.rs → cache)
 //! deallocate ─ push on the bin                               (heap.rs, inlined)
 //!   └─ deallocate_slow ─ bind ─ exchange, free_stray         (slow.rs → cache)
 //!                      ├─ give_block, the direct path
-//!                      └─ span, mapping                      (large.rs)
+//!                      └─ span, mapping                      (slow.rs → cache)
 //! ```
 //!
 //! *Neighbours*: stands on `cache`, `slab` and `region`; adapters and users call it.
@@ -30,7 +30,7 @@ mod faces;
 #[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
-mod large;
+mod limits;
 #[cfg(not(loom))]
 mod resize;
 #[cfg(not(loom))]
@@ -39,6 +39,8 @@ mod shared;
 mod slow;
 #[cfg(not(loom))]
 mod stats;
+#[cfg(not(loom))]
+mod sweep;
 #[cfg(not(loom))]
 mod thread;
 #[cfg(not(loom))]
@@ -56,6 +58,7 @@ pub use self::{
     handle::{Heap, HeapId},
     shared::SharedHeap,
     stats::{ClassStats, HeapStats, HeapSummary, heaps},
+    sweep::{Sweeper, sweep_in_background},
     trim::trim_all,
     verify::Violation,
     walk::{Block, heap_of},

@@ -12,11 +12,11 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use super::{Heap, large};
+use super::{Heap, thread};
 use crate::base::{
     Tier, address, class_of, fast_block_bytes, is_aligned, is_fast_layout, slab_block_bytes,
 };
-use crate::config::CHUNK_BYTES;
+use crate::cache::{Large, Resized, resize_large, take_kept};
 
 /// Whether the bytes behind the caller's must read as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,32 +38,33 @@ pub(super) fn block_bytes(layout: Layout) -> usize {
     }
 }
 
-/// Returns whether a block for `from` serves `to` as far as its size goes.
-fn has_same_block(from: Layout, to: Layout) -> bool {
-    match (class_of(from.size(), from.align()), class_of(to.size(), to.align())) {
-        (Tier::Mapping { bytes: from }, Tier::Mapping { bytes: to }) => {
-            large::mapping_block_bytes(from) == large::mapping_block_bytes(to)
-        }
-        (from, to) => from == to,
-    }
+/// Returns the tier of a layout and, above the slab classes, what it asks for.
+fn large_of(layout: Layout) -> (Tier, Option<Large>) {
+    let tier = class_of(layout.size(), layout.align());
+    (tier, Large::of(tier, layout.size(), layout.align()))
 }
 
 /// [`block_bytes`] of layouts that are not fast ones.
 fn odd_block_bytes(layout: Layout) -> usize {
-    match class_of(layout.size(), layout.align()) {
-        Tier::Zero => 0,
-        Tier::Slab(class) => slab_block_bytes(class),
-        Tier::Span { chunks } => chunks * CHUNK_BYTES,
-        Tier::Mapping { bytes } => large::mapping_block_bytes(bytes),
+    match large_of(layout) {
+        (_, Some(large)) => large.usable_bytes(),
+        (Tier::Slab(class), None) => slab_block_bytes(class),
+        _ => 0,
     }
 }
 
 impl Heap {
     /// Allocates a block whose bytes are all zero; `None` when there is no memory.
     pub(super) fn allocate_zeroed_block(&self, layout: Layout) -> Option<NonNull<u8>> {
-        let block = NonNull::new(self.allocate_block(layout))?;
-        let is_fresh = matches!(class_of(layout.size(), layout.align()), Tier::Mapping { .. });
-        if !is_fresh {
+        let (block, is_zero) = match large_of(layout).1 {
+            Some(large) => {
+                let kept = take_kept(thread::current(self.entry()), large);
+                if kept.is_null() { self.allocate_large(large) } else { (kept, false) }
+            }
+            None => (self.allocate_block(layout), false),
+        };
+        let block = NonNull::new(block)?;
+        if !is_zero {
             // SAFETY: the block has `block_bytes` bytes and is the caller's alone.
             unsafe { block.write_bytes(0, block_bytes(layout)) };
         }
@@ -82,15 +83,12 @@ impl Heap {
         tail: Tail,
     ) -> Option<NonNull<u8>> {
         let kept_bytes = from.size().min(to.size());
-        if has_same_block(from, to)
-            && from.size() != 0
-            && is_aligned(address(block.as_ptr()), to.align())
-        {
+        if let Some(resized) = self.resize_without_copy(block, from, to) {
             if tail == Tail::Zeroed {
                 // SAFETY: the block has `block_bytes` bytes, at least `kept_bytes`.
-                unsafe { zero_from(block, kept_bytes, block_bytes(to)) };
+                unsafe { zero_from(resized, kept_bytes, block_bytes(to)) };
             }
-            return Some(block);
+            return Some(resized);
         }
         let moved = NonNull::new(self.allocate_block(to))?;
         // SAFETY: both blocks have at least `kept_bytes` bytes, and a fresh block overlaps none.
@@ -102,6 +100,29 @@ impl Heap {
         // SAFETY: (1) and (2) by this function's contract.
         unsafe { self.deallocate_block(block, from) };
         Some(moved)
+    }
+
+    /// Makes a block fit `to` where it lies, or by moving its pages; `None` when that cannot be.
+    fn resize_without_copy(
+        &self,
+        block: NonNull<u8>,
+        from: Layout,
+        to: Layout,
+    ) -> Option<NonNull<u8>> {
+        match (large_of(from), large_of(to)) {
+            ((from_tier @ Tier::Slab(_), _), (to_tier, _)) if from_tier == to_tier => {
+                is_aligned(address(block.as_ptr()), to.align()).then_some(block)
+            }
+            ((_, Some(from)), (_, Some(to))) => {
+                let store = &self.core()?.store;
+                match resize_large(store, address(block.as_ptr()), from, to) {
+                    Resized::InPlace => Some(block),
+                    Resized::Moved(moved) => NonNull::new(moved),
+                    Resized::Refused => None,
+                }
+            }
+            _ => None,
+        }
     }
 }
 

@@ -10,11 +10,12 @@
 use core::ptr::{self, NonNull};
 
 use super::core::HeapCore;
-use super::{Heap, large, thread};
+use super::sweep::sweep_if_due;
+use super::{Heap, thread};
 use crate::base::{Tier, address, at_address, class_of};
 use crate::cache::{
-    ThreadHeap, free_at_home, free_stray, give_block, give_with_spares, recirculate, refill,
-    take_block,
+    Large, ThreadHeap, free_at_home, free_large, free_stray, give_block, give_with_spares,
+    recirculate, refill, take_block, take_kept, take_large,
 };
 use crate::os::{FaultKind, FaultSite, fault};
 use crate::sync::Ordering;
@@ -32,7 +33,11 @@ impl Heap {
         align: usize,
     ) -> *mut u8 {
         let block = recirculate(thread_heap, bin_word);
-        if block.is_null() { self.allocate_slow(size, align) } else { block }
+        if block.is_null() {
+            return self.allocate_slow(size, align);
+        }
+        sweep_if_due();
+        block
     }
 
     /// Frees when a push found no place: with what else the thread has.
@@ -60,15 +65,46 @@ impl Heap {
         if tier == Tier::Zero {
             return at_address(align);
         }
+        if let Some(large) = Large::of(tier, size, align) {
+            let block = take_kept(thread::current(self.entry()), large);
+            return if block.is_null() { self.allocate_large(large).0 } else { block };
+        }
+        let Tier::Slab(class) = tier else { return ptr::null_mut() };
+        self.allocate_with(|core| allocate_slab(core, class))
+    }
+
+    /// Allocates a span or a mapping the thread does not keep; returns whether it is all zero.
+    pub(super) fn allocate_large(&self, large: Large) -> (*mut u8, bool) {
+        let mut is_zero = false;
+        let block = self.allocate_with(|core| {
+            let taken = take_large(&core.store, large);
+            is_zero = taken.is_zero;
+            taken.pointer
+        });
+        (block, is_zero)
+    }
+
+    /// Calls `take` with the core; once more when a limit was in the way and something could be
+    /// given back. Counts what is denied.
+    fn allocate_with(&self, mut take: impl FnMut(&HeapCore) -> *mut u8) -> *mut u8 {
         let Ok(core) = self.bound_core() else { return ptr::null_mut() };
-        let block = match tier {
-            Tier::Slab(class) => allocate_slab(core, class),
-            Tier::Span { chunks } => large::allocate_span(core, chunks, align),
-            Tier::Mapping { bytes } => large::allocate_mapping(core, bytes, align),
-            Tier::Zero => ptr::null_mut(),
-        };
+        sweep_if_due();
+        let account = &core.store.account;
+        if account.should_relieve() {
+            self.relieve(core);
+            account.note_relieved();
+        }
+        let refusals = account.refusals();
+        let mut block = take(core);
+        if block.is_null() && account.refusals() != refusals {
+            self.relieve(core);
+            block = take(core);
+        }
         if block.is_null() {
-            core.store.denied_by_system.fetch_add(1, Ordering::Relaxed);
+            let is_by_limit = account.refusals() != refusals;
+            let denied =
+                if is_by_limit { &account.denied_by_limit } else { &account.denied_by_system };
+            denied.fetch_add(1, Ordering::Relaxed);
         }
         block
     }
@@ -83,12 +119,12 @@ impl Heap {
         }
         let block = address(block.as_ptr());
         let Some(core) = self.core() else { foreign_to_unused(self.name(), block) };
-        match tier {
-            Tier::Slab(class) => free_slab(core, class, block),
-            Tier::Span { chunks } => large::free_span(core, block, chunks),
-            Tier::Mapping { bytes } => large::free_mapping(core, block, bytes),
-            Tier::Zero => {}
+        if let Some(large) = Large::of(tier, size, align) {
+            free_large(&core.store, thread_heap(core), large, block);
+        } else if let Tier::Slab(class) = tier {
+            free_slab(core, class, block);
         }
+        sweep_if_due();
     }
 }
 

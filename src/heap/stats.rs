@@ -13,9 +13,9 @@ use super::core::{HeapCore, live_slots};
 use super::{Heap, HeapId};
 use crate::base::{META_CLASS, SLAB_CLASSES, magazine_rounds, slab_block_bytes};
 use crate::cache::Tenure;
-use crate::config::{CHUNK_BYTES, NAME_BYTES_MAX, REGION_CHUNKS};
-use crate::region::RegionRef;
-use crate::slab::{Slab, span_chunks};
+use crate::config::{NAME_BYTES_MAX, REGION_CHUNKS};
+use crate::region::{EntryKind, RegionRef, lookup, mapping_bytes, mapping_colour};
+use crate::slab::{Slab, kept_bytes, span_around};
 use crate::sync::Ordering;
 
 /// What a heap holds, as of one moment.
@@ -43,11 +43,13 @@ pub struct HeapStats {
     pub held_bytes: usize,
     /// Bytes of free blocks in caches of threads and in depots.
     pub cached_bytes: usize,
+    /// Bytes of free spans and mappings that threads and the heap keep for the next ones.
+    pub kept_large_bytes: usize,
     /// Bytes of freed chunks the system still holds; [`trim`](Heap::trim) returns them.
     pub dirty_bytes: usize,
     /// Regions of 4 MiB of address space.
     pub regions: usize,
-    /// Blocks with a mapping of their own.
+    /// Live blocks with a mapping of their own.
     pub mappings: usize,
     /// Threads bound to the heap.
     pub threads: usize,
@@ -153,6 +155,7 @@ impl HeapStats {
             peak_live_bytes: 0,
             held_bytes: 0,
             cached_bytes: 0,
+            kept_large_bytes: 0,
             dirty_bytes: 0,
             regions: 0,
             mappings: 0,
@@ -173,9 +176,9 @@ impl HeapStats {
             self.regions += 1;
             self.look_at_region(region);
         }
-        self.mappings = core.mappings.iter().count();
-        self.live_blocks += self.mappings;
-        self.live_bytes += core.mapped_bytes.load(Ordering::Relaxed);
+        for base in core.store.mappings.iter() {
+            self.look_at_mapping(base);
+        }
         for class in &mut self.classes {
             class.live_blocks = class.live_blocks.saturating_sub(class.cached_blocks);
             self.live_blocks += class.live_blocks;
@@ -184,7 +187,9 @@ impl HeapStats {
         }
         self.held_bytes = held_bytes(core);
         self.peak_live_bytes = core.store.taken_and_peak_bytes().1;
-        self.denied_by_system = core.store.denied_by_system.load(Ordering::Relaxed);
+        let account = &core.store.account;
+        self.denied_by_limit = account.denied_by_limit.load(Ordering::Relaxed);
+        self.denied_by_system = account.denied_by_system.load(Ordering::Relaxed);
     }
 
     fn look_at_caches(&mut self, core: &HeapCore) {
@@ -201,6 +206,17 @@ impl HeapStats {
         }
     }
 
+    fn look_at_mapping(&mut self, base: usize) {
+        let head = lookup(base);
+        if head.kind() == EntryKind::Mapping {
+            self.mappings += 1;
+            self.live_blocks += 1;
+            self.live_bytes += mapping_colour(head).usable_bytes(mapping_bytes(base));
+        } else {
+            self.kept_large_bytes += mapping_bytes(base);
+        }
+    }
+
     /// Adds slabs (their blocks out, still counting cached ones as live), spans and dirty chunks.
     fn look_at_region(&mut self, region: RegionRef) {
         for slab in Slab::all_of(region).filter(|slab| slab.class() != META_CLASS) {
@@ -211,31 +227,34 @@ impl HeapStats {
         for chunk in 1..REGION_CHUNKS {
             if free >> chunk & 1 == 1 {
                 self.dirty_bytes += region.reached_bytes(chunk);
-            } else if let Some((first, run)) = span_chunks(region, region.chunk_base(chunk))
-                && first == chunk
+            } else if let Some(span) = span_around(region, region.chunk_base(chunk))
+                && span.chunk == chunk
             {
                 self.live_blocks += 1;
-                self.live_bytes += run * CHUNK_BYTES;
+                self.live_bytes += span.bytes;
             }
         }
+        self.kept_large_bytes += kept_bytes(region);
     }
 }
 
-fn held_bytes(core: &HeapCore) -> usize {
+/// Returns the bytes the system may have to hold for the heap.
+pub(super) fn held_bytes(core: &HeapCore) -> usize {
     let regions: usize = core.store.all_regions().map(|region| region.resident_bytes()).sum();
-    regions + core.mapped_bytes.load(Ordering::Relaxed)
+    regions + core.store.mapped_bytes.load(Ordering::Relaxed)
 }
 
 impl fmt::Display for HeapStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
-            "live {} B in {} blocks (peak {} B), held {} B, cached {} B, dirty {} B",
+            "live {} B in {} blocks (peak {} B), held {} B, cached {} B, kept {} B, dirty {} B",
             self.live_bytes,
             self.live_blocks,
             self.peak_live_bytes,
             self.held_bytes,
             self.cached_bytes,
+            self.kept_large_bytes,
             self.dirty_bytes
         )?;
         write!(

@@ -15,6 +15,7 @@
 //! *Neighbours*: stands on `sync`; the heap's core and thread exit use it.
 
 #[cfg(not(loom))]
+use crate::base::bits_of;
 use crate::config::HEAP_SLOTS;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -128,9 +129,9 @@ pub(super) fn heap_number(slot: usize) -> u64 {
 
 /// Iterates over the slots in use, a snapshot.
 #[cfg(not(loom))]
-pub(super) fn used_slots() -> impl Iterator<Item = usize> {
-    USED.iter().enumerate().flat_map(|(index, used)| {
-        let used = used.load(Ordering::Acquire);
-        (0..64).filter(move |bit| used >> bit & 1 == 1).map(move |bit| index * 64 + bit)
+pub(super) fn used_slots_from(first: usize) -> impl Iterator<Item = usize> {
+    USED.iter().enumerate().skip(first / 64).flat_map(move |(index, used)| {
+        let used = bits_of(used.load(Ordering::Acquire));
+        used.map(move |bit| index * 64 + bit).filter(move |&slot| slot >= first)
     })
 }

@@ -28,7 +28,7 @@ use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 
 use super::core::HeapCore;
-use crate::base::{address, at_address, reach};
+use crate::base::{address, at_address, bits_of, reach};
 use crate::cache::{Tenure, ThreadHeap};
 use crate::config::HEAP_SLOTS;
 use crate::os::{arm_exit_hook, map_aligned, os_page_bytes, spin_wait};
@@ -270,19 +270,12 @@ impl SlotTable {
     /// Calls `act` for every slot touched and forgets them.
     fn for_each_touched(&self, mut act: impl FnMut(usize)) {
         for (index, summary) in self.summary.iter().enumerate() {
-            for_each_bit(summary.swap(0, Ordering::Relaxed), |bit| {
+            for bit in bits_of(summary.swap(0, Ordering::Relaxed)) {
                 let word = index * 64 + bit;
                 let touched = self.touched[word].swap(0, Ordering::Relaxed);
-                for_each_bit(touched, |bit| act(word * 64 + bit));
-            });
+                bits_of(touched).for_each(|bit| act(word * 64 + bit));
+            }
         }
-    }
-}
-
-fn for_each_bit(mut word: u64, mut act: impl FnMut(usize)) {
-    while word != 0 {
-        act(word.trailing_zeros() as usize);
-        word &= word - 1;
     }
 }
 

@@ -3,17 +3,12 @@
 //! *Concurrency*: any thread. A purge takes the chunks it works on out of the free word, so it
 //! holds up no allocation of another thread.
 //!
-//! *Neighbours*: stands on `core`, `cache` and `os`.
-
-use core::ptr::NonNull;
+//! *Neighbours*: stands on `core` and `cache`; limits and sweeps use it.
 
 use super::core::{HeapCore, live_slots};
 use super::{Heap, thread};
-use crate::base::at_address;
-use crate::cache::drain_depots;
-use crate::config::{CHUNK_BYTES, REGION_CHUNKS};
-use crate::os::purge;
-use crate::region::{RegionRef, purge_warm_regions};
+use crate::cache::{drain_depots, drain_kept_mappings};
+use crate::region::{RegionRef, drop_cached_mappings, purge_warm_regions};
 
 impl Heap {
     /// Gives memory without a live owner back to the system; returns the bytes.
@@ -56,53 +51,20 @@ impl Heap {
 /// ```
 pub fn trim_all() -> usize {
     let trim_slot = |slot| HeapCore::with_pinned(slot, |core| core.visit(trim_shared)).flatten();
-    live_slots().filter_map(trim_slot).sum::<usize>() + purge_warm_regions()
+    live_slots().filter_map(trim_slot).sum::<usize>() + trim_process()
 }
 
-fn trim_shared(core: &HeapCore) -> usize {
-    core.for_each_idle_thread_heap(|idle| idle.drain(&core.store));
-    drain_depots(&core.store);
-    core.store.all_regions().map(|region| purge_free_chunks(core, region)).sum()
+/// Gives back what the heap's threads do not hold.
+pub(super) fn trim_shared(core: &HeapCore) -> usize {
+    let store = &core.store;
+    core.for_each_idle_thread_heap(|idle| idle.drain(store));
+    drain_depots(store);
+    let unmapped_bytes = drain_kept_mappings(store);
+    let purge = |region: RegionRef| store.purge_chunks(region, region.dirty_chunks(), || false).0;
+    unmapped_bytes + store.all_regions().map(purge).sum::<usize>()
 }
 
-/// Returns the pages of chunks of `region` that are free and were reached; returns their bytes.
-fn purge_free_chunks(core: &HeapCore, region: RegionRef) -> usize {
-    let mut purged_bytes = 0;
-    let mut chunk = 1;
-    while chunk < REGION_CHUNKS {
-        let run = dirty_run(region, chunk);
-        if run == 0 {
-            chunk += 1;
-            continue;
-        }
-        let claimed = region.claim_at(chunk, run);
-        if claimed {
-            purged_bytes += purge_run(region, chunk, run);
-            region.give(chunk, run);
-            core.store.roomy.mark(region.index());
-        }
-        chunk += run;
-    }
-    purged_bytes
-}
-
-/// Returns how many chunks from `first` on are free and were reached, a snapshot.
-fn dirty_run(region: RegionRef, first: usize) -> usize {
-    let free = region.free_chunks();
-    (first..REGION_CHUNKS)
-        .take_while(|&chunk| free >> chunk & 1 == 1 && region.reached_bytes(chunk) != 0)
-        .count()
-}
-
-fn purge_run(region: RegionRef, first: usize, run: usize) -> usize {
-    let bytes = (first..first + run).map(|chunk| region.reached_bytes(chunk)).sum();
-    let Some(base) = NonNull::new(at_address(region.chunk_base(first))) else { return 0 };
-    // SAFETY: (1) whole chunks of a region the system mapped; (2) claimed by the caller and free.
-    if !unsafe { purge(base, run * CHUNK_BYTES) } {
-        return 0;
-    }
-    for chunk in first..first + run {
-        region.forget_reached(chunk);
-    }
-    bytes
+/// Gives back what the process keeps between heaps; returns the bytes.
+pub(super) fn trim_process() -> usize {
+    purge_warm_regions() + drop_cached_mappings()
 }

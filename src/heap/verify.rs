@@ -14,7 +14,7 @@ use super::core::HeapCore;
 use crate::base::{PARTIAL_CLASSES, SLAB_CLASSES, address, run_mask, slab_blocks};
 use crate::cache::Store;
 use crate::config::REGION_CHUNKS;
-use crate::region::{EntryKind, RegionRef, lookup};
+use crate::region::{EntryKind, RegionRef, lookup, mapping_bytes, mapping_place};
 use crate::slab::{Control, Slab, State};
 use crate::sync::Ordering;
 
@@ -63,13 +63,31 @@ fn verify_held(core: &HeapCore) -> Result<(), Violation> {
         verify_region(&core.store, region)?;
     }
     verify_takers(core)?;
-    for base in core.mappings.iter() {
-        let entry = lookup(base);
-        let is_own = entry.kind() == EntryKind::Mapping && entry.slot() == core.store.slot;
-        hold(is_own, "mapping-one-block", base)?;
-    }
+    verify_mappings(&core.store)?;
+    verify_account(core)?;
     verify_counts(core)?;
     verify_caches(core)
+}
+
+/// Checks that every mapping is the heap's and knows its place, and that their bytes add up.
+fn verify_mappings(store: &Store) -> Result<(), Violation> {
+    let mut bytes = 0;
+    for index in 0..store.mappings.end() {
+        let Some(base) = store.mappings.get(index) else { continue };
+        let head = lookup(base);
+        let is_mapping = matches!(head.kind(), EntryKind::Mapping | EntryKind::KeptMapping);
+        let is_own = is_mapping && head.slot() == store.slot && mapping_place(head) == index;
+        hold(is_own, "mapping-one-block", base)?;
+        bytes += mapping_bytes(base);
+    }
+    hold(bytes == store.mapped_bytes.load(Ordering::Relaxed), "mapping-one-owner", 0)
+}
+
+/// Checks that the heap is charged for what it holds, and is so within its limit.
+fn verify_account(core: &HeapCore) -> Result<(), Violation> {
+    let held_bytes = super::stats::held_bytes(core);
+    let place = address(&raw const *core);
+    hold(core.store.account.charged_bytes() == held_bytes, "charged-is-held", place)
 }
 
 fn verify_region(store: &Store, region: RegionRef) -> Result<(), Violation> {

@@ -8,11 +8,13 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use super::core::HeapCore;
-use super::{Heap, HeapId, large, table};
+use super::{Heap, HeapId, table};
 use crate::base::{META_CLASS, address, at_address, slab_block_bytes, slab_blocks};
-use crate::config::{CHUNK_BYTES, REGION_CHUNKS};
-use crate::region::{RegionRef, lookup, mapping_bytes, owner_slot};
-use crate::slab::{Slab, span_chunks};
+use crate::config::REGION_CHUNKS;
+use crate::region::{
+    EntryKind, RegionRef, lookup, mapping_at, mapping_bytes, mapping_colour, owner_slot,
+};
+use crate::slab::{Slab, span_around};
 use crate::sync::Ordering;
 
 /// A live block, as [`Heap::visit_blocks`] shows it.
@@ -87,16 +89,18 @@ impl Heap {
     pub fn usable_size(&self, pointer: NonNull<u8>) -> Option<usize> {
         let core = self.core()?;
         let place = address(pointer.as_ptr());
-        if let Some(base) = large::own_mapping(core, pointer) {
-            return (base == place).then(|| mapping_bytes(base));
+        if let Some((base, head)) = mapping_at(place, lookup(place)) {
+            let colour = mapping_colour(head);
+            let is_block = head.slot() == core.store.slot && base + colour.offset_bytes() == place;
+            return is_block.then(|| colour.usable_bytes(mapping_bytes(base)));
         }
         if !lookup(place).is_region_of(core.store.slot) {
             return None;
         }
         // SAFETY: the map says that a region of this heap lies there.
         let region = unsafe { RegionRef::of(place) };
-        if let Some((chunk, run)) = span_chunks(region, place) {
-            return (region.chunk_base(chunk) == place).then_some(run * CHUNK_BYTES);
+        if let Some(span) = span_around(region, place) {
+            return (span.block == place).then_some(span.bytes);
         }
         let (slab, index) = Slab::around(region, place)?;
         let is_block = slab.block(index) == place && slab.class() != META_CLASS;
@@ -141,8 +145,12 @@ impl HeapCore {
             }
             for_each_span(region, &mut act);
         }
-        for base in self.mappings.iter() {
-            act(base, mapping_bytes(base));
+        for base in self.store.mappings.iter() {
+            let head = lookup(base);
+            if head.kind() == EntryKind::Mapping {
+                let colour = mapping_colour(head);
+                act(base + colour.offset_bytes(), colour.usable_bytes(mapping_bytes(base)));
+            }
         }
     }
 }
@@ -159,11 +167,10 @@ fn for_each_taken(slab: Slab, mut act: impl FnMut(usize)) {
 fn for_each_span(region: RegionRef, act: &mut impl FnMut(usize, usize)) {
     let mut chunk = 1;
     while chunk < REGION_CHUNKS {
-        let base = region.chunk_base(chunk);
-        match span_chunks(region, base) {
-            Some((first, run)) if first == chunk => {
-                act(base, run * CHUNK_BYTES);
-                chunk += run;
+        match span_around(region, region.chunk_base(chunk)) {
+            Some(span) if span.chunk == chunk => {
+                act(span.block, span.bytes);
+                chunk += span.chunks;
             }
             _ => chunk += 1,
         }

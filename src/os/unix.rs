@@ -10,7 +10,8 @@
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 
-use crate::base::{address, align_up};
+use crate::base::{address, align_up, at_address};
+use crate::policy::HugePages;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// What runs when a thread that armed it ends; receives the argument given then.
@@ -20,6 +21,10 @@ pub(super) type ExitHook = unsafe extern "C" fn(*mut c_void);
 pub(crate) fn os_page_bytes() -> usize {
     // Written once with the same value by whoever comes first; publishes nothing else.
     static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
+    #[cfg(test)]
+    if let Some(simulated) = super::refusals::simulated_page_bytes() {
+        return simulated;
+    }
     let known = PAGE_BYTES.load(Ordering::Relaxed);
     if known != 0 {
         return known;
@@ -61,6 +66,9 @@ pub(crate) fn map_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
 
 /// Maps `bytes` of zeroed memory anywhere.
 fn map(bytes: usize) -> Option<NonNull<u8>> {
+    if is_refused() {
+        return None;
+    }
     // SAFETY: an anonymous mapping without MAP_FIXED replaces nothing.
     let base = unsafe {
         libc::mmap(
@@ -84,7 +92,7 @@ fn map(bytes: usize) -> Option<NonNull<u8>> {
 pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) -> bool {
     let _keep = KeepErrno::new();
     // SAFETY: (1) and (2) of this function's contract.
-    let taken = unsafe { libc::munmap(base.as_ptr().cast(), bytes) } == 0;
+    let taken = !is_refused() && unsafe { libc::munmap(base.as_ptr().cast(), bytes) } == 0;
     if !taken {
         // SAFETY: the range is still mapped and unused, by the same contract.
         unsafe { purge(base, bytes) };
@@ -101,8 +109,92 @@ pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) -> bool {
 pub(crate) unsafe fn purge(base: NonNull<u8>, bytes: usize) -> bool {
     let _keep = KeepErrno::new();
     // SAFETY: (1) and (2) of this function's contract.
-    unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_DONTNEED) == 0 }
+    !is_refused() && unsafe { libc::madvise(base.as_ptr().cast(), bytes, libc::MADV_DONTNEED) == 0 }
 }
+
+/// Tells the system what the policy says about huge pages in a range of whole pages. A system that
+/// knows none refuses, and nothing is lost.
+pub(crate) fn advise_huge_pages(base: NonNull<u8>, bytes: usize, policy: HugePages) {
+    #[cfg(target_os = "linux")]
+    {
+        let advice = match policy {
+            HugePages::System => return,
+            HugePages::Always => libc::MADV_HUGEPAGE,
+            HugePages::Never => libc::MADV_NOHUGEPAGE,
+        };
+        let _keep = KeepErrno::new();
+        // SAFETY: the advice changes no contents, whatever is mapped there.
+        unsafe { libc::madvise(base.as_ptr().cast(), bytes, advice) };
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (base, bytes, policy);
+}
+
+/// Makes the mapping at `base` longer where it lies; returns whether the system agreed.
+pub(crate) fn remap_in_place(base: usize, old_bytes: usize, bytes: usize) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        let start: *mut c_void = at_address(base);
+        // SAFETY: without MREMAP_MAYMOVE the mapping stays where it is and only gains pages behind
+        // its end, where nothing else is mapped.
+        !is_refused() && unsafe { libc::mremap(start, old_bytes, bytes, 0) } == start
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (base, old_bytes, bytes);
+        false
+    }
+}
+
+/// Moves the pages of the mapping at `base` to `target`, where `bytes` bytes of the caller's are
+/// mapped; returns whether the system agreed. When it did not, both are as they were.
+pub(crate) fn remap_to(base: usize, old_bytes: usize, bytes: usize, target: usize) -> bool {
+    #[cfg(target_os = "linux")]
+    {
+        let (from, to): (*mut c_void, *mut c_void) = (at_address(base), at_address(target));
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        // SAFETY: both ranges are the caller's alone: the first one's pages move, the second one's
+        // are replaced.
+        !is_refused() && unsafe { libc::mremap(from, old_bytes, bytes, flags, to) } == to
+    }
+    #[cfg(not(target_os = "linux"))]
+    {
+        let _ = (base, old_bytes, bytes, target);
+        false
+    }
+}
+
+/// Returns the milliseconds of a clock that only goes forward, read cheaply and exact to a few.
+#[inline]
+pub(crate) fn ticks_ms() -> u64 {
+    #[cfg(target_os = "linux")]
+    const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC_COARSE;
+    #[cfg(not(target_os = "linux"))]
+    const CLOCK: libc::clockid_t = libc::CLOCK_MONOTONIC;
+    read_clock(CLOCK) / 1_000_000
+}
+
+/// Returns the nanoseconds of a clock that only goes forward.
+pub(crate) fn ticks_ns() -> u64 {
+    read_clock(libc::CLOCK_MONOTONIC)
+}
+
+fn read_clock(clock: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is valid for a write; a monotonic clock exists on every system served.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Returns whether a test wants the system to refuse this call.
+#[cfg(not(test))]
+#[inline(always)]
+fn is_refused() -> bool {
+    false
+}
+
+#[cfg(test)]
+use super::refusals::is_refused;
 
 /// Lets another thread run; called in the few waits there are, after some spinning.
 pub(crate) fn spin_wait(round: &mut u32) {

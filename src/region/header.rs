@@ -16,11 +16,12 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::chunks::{claim_run, claim_run_at, give_run};
-use crate::base::{PARTIAL_CLASSES, address, align_down, at_address};
+use crate::base::{PARTIAL_CLASSES, address, align_down, at_address, bits_of, run_mask};
 use crate::config::{
     BITMAP_WORDS_MAX, CHUNK_BYTES, LINE_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
 };
-use crate::os::debug_check;
+use crate::os::{advise_huge_pages, debug_check, purge};
+use crate::policy::HugePages;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of one step of `reached`; a divisor of every OS page in use.
@@ -34,7 +35,7 @@ const HEAD_BYTES: usize = 1024;
 /// Bytes a thread heap may have.
 pub(crate) const THREAD_AREA_BYTES: usize = 2048;
 /// Bytes of the area for the heap's core.
-pub(crate) const CORE_AREA_BYTES: usize = 1536;
+pub(crate) const CORE_AREA_BYTES: usize = 2048;
 const CORE_AREA: usize = HEAD_BYTES;
 
 /// Bytes of one page of the header; where it is matters for address translation, not to the OS.
@@ -85,6 +86,13 @@ pub(crate) struct Region {
     pub(crate) partial: [AtomicU64; PARTIAL_CLASSES],
     /// State of each chunk, see `slab::control`.
     pub(crate) controls: [AtomicU64; REGION_CHUNKS],
+    /// Chunks whose bitmap was used, and magazines that were: what the heap is charged for. Set by
+    /// whoever claims the chunk or the magazine first; nothing depends on the order.
+    used_bitmaps: AtomicU64,
+    used_magazines: AtomicU64,
+    /// Chunks that were free and reached at the last sweep, and at the one before. Hints: a claim
+    /// clears them after the fact, and a sweep claims what it purges anyway.
+    aged: [AtomicU64; 2],
     /// The highest chunk with something in `reached`; as it.
     highest: AtomicU8,
     /// How much of each chunk was handed out since it was last known zero, in steps of 4 KiB.
@@ -210,6 +218,30 @@ impl RegionRef {
         unsafe { NonNull::new_unchecked(at_address(self.base() + offset_bytes)) }
     }
 
+    /// Tells the system the policy about huge pages for the whole region.
+    pub(crate) fn advise_huge_pages(self, policy: HugePages) {
+        advise_huge_pages(self.area(0), REGION_BYTES, policy);
+    }
+
+    /// Drops the contents of `run` chunks from `first` on, if all of them are free; returns the
+    /// bytes the system got back. They are out of the free word meanwhile, so nobody takes them.
+    pub(crate) fn purge_free_run(self, first: usize, run: usize) -> usize {
+        if !claim_run_at(&self.free, first, run) {
+            return 0;
+        }
+        let chunks = first..first + run;
+        let bytes = chunks.clone().map(|chunk| self.reached_bytes(chunk)).sum();
+        let base = self.area::<u8>(first * CHUNK_BYTES);
+        // SAFETY: (1) whole chunks of a region the system mapped; (2) claimed, and free before.
+        let is_purged = unsafe { purge(base, run * CHUNK_BYTES) };
+        if is_purged {
+            chunks.for_each(|chunk| self.reached[chunk].store(0, Ordering::Relaxed));
+        }
+        // Release, in `give`: the next owner sees that nothing is reached.
+        self.give(first, run);
+        if is_purged { bytes } else { 0 }
+    }
+
     /// Frees every chunk and magazine of the region, which keeps its number and its lease.
     ///
     /// # Safety
@@ -233,13 +265,37 @@ impl RegionRef {
         unsafe { head.write_bytes(0, cleared_bytes) };
         self.index.store(index, Ordering::Relaxed);
         self.free.store(!1, Ordering::Relaxed);
-        self.magazines.store(crate::base::run_mask(0, MAGAZINES), Ordering::Relaxed);
+        self.magazines.store(run_mask(0, MAGAZINES), Ordering::Relaxed);
     }
 
-    /// Takes one of the header's magazines, those of the busy page first.
-    pub(crate) fn take_magazine(self) -> Option<NonNull<u8>> {
+    /// Takes one of the header's magazines, those of the busy page first, if the heap may be
+    /// charged for it.
+    pub(crate) fn take_magazine(self, charge: impl Fn(usize) -> bool) -> Option<NonNull<u8>> {
         let number = claim_run(&self.magazines, 0, 1, 1)?;
+        // Relaxed: the bit is this claim's to set.
+        let is_new = self.used_magazines.load(Ordering::Relaxed) >> number & 1 == 0;
+        if is_new && number >= BUSY_MAGAZINES {
+            if !charge(UNIT_BYTES) {
+                give_run(&self.magazines, number, 1);
+                return None;
+            }
+            self.used_magazines.fetch_or(1 << number, Ordering::Relaxed);
+        }
         Some(self.area(self.magazine_offset(number)))
+    }
+
+    /// Charges the heap for the bitmap of `chunk`, which the caller owns, if it was never used;
+    /// returns whether it may be used.
+    pub(crate) fn use_bitmap(self, chunk: usize, charge: impl Fn(usize) -> bool) -> bool {
+        let is_used = self.used_bitmaps.load(Ordering::Relaxed) >> chunk & 1 == 1;
+        if is_used || chunk == self.first_chunk() {
+            return true;
+        }
+        let is_granted = charge(UNIT_BYTES);
+        if is_granted {
+            self.used_bitmaps.fetch_or(1 << chunk, Ordering::Relaxed);
+        }
+        is_granted
     }
 
     /// Gives one of the header's magazines back.
@@ -277,7 +333,9 @@ impl RegionRef {
 
     /// Takes a run of `count` chunks whose first is a multiple of `step`.
     pub(crate) fn claim(self, count: usize, step: usize) -> Option<usize> {
-        claim_run(&self.free, self.first_chunk(), count, step)
+        let first = claim_run(&self.free, self.first_chunk(), count, step)?;
+        self.forget_age(run_mask(first, count));
+        Some(first)
     }
 }
 
@@ -322,6 +380,34 @@ impl Region {
         claim_run_at(&self.free, first, count)
     }
 
+    /// Chunks in use are not old when they come back.
+    fn forget_age(&self, mask: u64) {
+        for aged in &self.aged {
+            if aged.load(Ordering::Relaxed) & mask != 0 {
+                aged.fetch_and(!mask, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Returns the chunks that are free and were reached, a snapshot.
+    pub(crate) fn dirty_chunks(&self) -> u64 {
+        let free = self.free_chunks() & !1;
+        let last = self.highest_reached();
+        let mut dirty = 0;
+        for chunk in bits_of(free & run_mask(0, last + 1)) {
+            dirty |= u64::from(self.reached_bytes(chunk) != 0) << chunk;
+        }
+        dirty
+    }
+
+    /// Lets dirty chunks grow older by one sweep; returns those old enough to be purged.
+    pub(crate) fn age(&self) -> u64 {
+        let dirty = self.dirty_chunks();
+        let once = self.aged[0].swap(dirty, Ordering::Relaxed);
+        let twice = self.aged[1].swap(dirty & once, Ordering::Relaxed);
+        dirty & once & twice
+    }
+
     /// Gives a run of chunks back.
     pub(crate) fn give(&self, first: usize, count: usize) {
         let was_taken = give_run(&self.free, first, count);
@@ -331,6 +417,18 @@ impl Region {
     /// Returns the free word, a snapshot.
     pub(crate) fn free_chunks(&self) -> u64 {
         self.free.load(Ordering::Acquire)
+    }
+
+    /// Returns the bytes that a hand-out of the first `bytes` bytes of a run reaches first; the
+    /// caller owns the run.
+    pub(crate) fn newly_reached_bytes(&self, first: usize, bytes: usize) -> usize {
+        let steps = bytes.div_ceil(REACH_BYTES);
+        let chunks = self.reached[first..].iter().zip(0..steps.div_ceil(REACH_STEPS));
+        let new = chunks.map(|(reached, distance)| {
+            let here = (steps - distance * REACH_STEPS).min(REACH_STEPS);
+            here.saturating_sub(usize::from(reached.load(Ordering::Relaxed)))
+        });
+        new.sum::<usize>() * REACH_BYTES
     }
 
     /// Records that a run's first `bytes` bytes have been handed out; the caller owns the run.
@@ -363,11 +461,6 @@ impl Region {
         usize::from(self.highest.load(Ordering::Relaxed))
     }
 
-    /// Forgets what was reached in a chunk whose contents were dropped; the caller owns it.
-    pub(crate) fn forget_reached(&self, chunk: usize) {
-        self.reached[chunk].store(0, Ordering::Relaxed);
-    }
-
     /// Returns the bytes of the region that the system may have to hold, header included.
     pub(crate) fn resident_bytes(&self) -> usize {
         let chunks: usize =
@@ -375,12 +468,12 @@ impl Region {
         chunks + self.header_bytes()
     }
 
-    /// Returns the bytes of the header that are in use.
+    /// Returns the bytes of the header that were used: the first page, the busy page, and the
+    /// bitmaps and magazines elsewhere.
     fn header_bytes(&self) -> usize {
-        let bitmaps = (!self.free.load(Ordering::Relaxed)).count_ones() as usize;
-        let magazines = MAGAZINES - self.magazines.load(Ordering::Relaxed).count_ones() as usize;
-        let further = (bitmaps + magazines).saturating_sub(2 + BUSY_MAGAZINES);
-        2 * PAGE_BYTES + (further * UNIT_BYTES).next_multiple_of(PAGE_BYTES)
+        let used = |word: &AtomicU64| word.load(Ordering::Relaxed).count_ones() as usize;
+        let further = used(&self.used_bitmaps) + used(&self.used_magazines);
+        2 * PAGE_BYTES + further * UNIT_BYTES
     }
 }
 

@@ -19,7 +19,7 @@
 use core::ptr;
 
 use crate::base::at_address;
-use crate::config::{REGION_BYTES, REGION_LOG2};
+use crate::config::REGION_LOG2;
 use crate::os::{map_aligned, os_page_bytes, unmap};
 use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Links, Ordering};
 
@@ -46,10 +46,15 @@ pub(crate) enum EntryKind {
     Region = 1,
     /// The first 4 MiB of a mapping of the heap in `slot`; the payload is its roster place.
     Mapping = 2,
-    /// A further part of a mapping; the payload is the distance to the first, in entries.
+    /// A further part of a mapping, live or not; the payload is the distance to the first, in
+    /// entries. Its owner stands in the first entry.
     MappingTail = 3,
-    /// A region between heaps; the payload is the cache's link.
+    /// A region between heaps, or a mapping the system did not take back; the payload is a link.
     Cached = 4,
+    /// The first 4 MiB of a mapping that the heap in `slot` keeps; the payload as in `Mapping`.
+    KeptMapping = 5,
+    /// The first 4 MiB of a mapping between heaps; `slot` had it last.
+    CachedMapping = 6,
 }
 
 /// One word of the map.
@@ -69,6 +74,8 @@ impl Entry {
             2 => EntryKind::Mapping,
             3 => EntryKind::MappingTail,
             4 => EntryKind::Cached,
+            5 => EntryKind::KeptMapping,
+            6 => EntryKind::CachedMapping,
             _ => EntryKind::Nothing,
         }
     }
@@ -125,6 +132,22 @@ pub(super) fn set(address: usize, entry: Entry) {
     }
 }
 
+/// Replaces the entry of `address` if it is `from`; returns whether it was.
+#[inline]
+pub(super) fn exchange(address: usize, from: Entry, to: Entry) -> bool {
+    let unit = address >> REGION_LOG2;
+    let exchanged = leaf_of(unit).map(|leaf| {
+        // AcqRel: as `set` and `lookup`.
+        leaf.entries[unit % LEAF_ENTRIES].compare_exchange(
+            from.0,
+            to.0,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        )
+    });
+    exchanged.is_some_and(|exchanged| exchanged.is_ok())
+}
+
 /// Sets the bytes of the mapping at `address`, before its entry is set.
 pub(super) fn set_length(address: usize, bytes: usize) {
     let unit = address >> REGION_LOG2;
@@ -139,14 +162,9 @@ pub(super) fn length(address: usize) -> usize {
     leaf_of(unit).map_or(0, |leaf| leaf.lengths[unit % LEAF_ENTRIES].load(Ordering::Relaxed))
 }
 
-/// Gives a region or a mapping of `bytes` at `base` to the heap in `slot`.
-pub(crate) fn relabel(base: usize, bytes: usize, slot: usize, head_payload: u64) {
-    for distance in 0..bytes.div_ceil(REGION_BYTES) {
-        let at = base + distance * REGION_BYTES;
-        let kind = lookup(at).kind();
-        let payload = if distance == 0 { head_payload } else { distance as u64 };
-        set(at, Entry::new(kind, slot, payload));
-    }
+/// Gives the region at `base` to the heap in `slot`.
+pub(crate) fn relabel_region(base: usize, slot: usize) {
+    set(base, Entry::new(EntryKind::Region, slot, 0));
 }
 
 /// The links of stacks of cached regions: the payloads of their entries.
@@ -191,6 +209,7 @@ fn install_leaf(root_index: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::REGION_BYTES;
 
     #[test]
     fn every_address_has_an_answer() {

@@ -4,30 +4,50 @@
 //! last 4 MiB is address space nobody else maps entries for. Its length and its place in the
 //! heap's roster lie in the region map; the mapping itself holds the caller's bytes only.
 //!
-//! *Invariants held here*: `[mapping-one-block]`.
+//! ```text
+//! Nothing ── map ──> live (Mapping) <── keep, wake ──> KeptMapping, in a tier of its heap
+//!    ^                     │                                │
+//!    └────── unmap ────────┴──────────── retire ────────────┴──> CachedMapping, the process's
+//! ```
 //!
-//! *Concurrency*: any thread; each call is one system call and a few stores to entries only this
-//! mapping owns.
+//! *Invariants held here*: `[mapping-one-block]`, `[mapping-one-owner]`.
 //!
-//! *Neighbours*: stands on the region map and `os`; `heap::large` hands mappings out.
+//! *Concurrency*: any thread; each call is at most some system calls and a few stores to entries
+//! only this mapping's owner writes.
+//!
+//! *Neighbours*: stands on the region map, `block_depot` and `os`; `cache::large` hands mappings
+//! out.
 
 use core::ptr::NonNull;
 
-use super::map::{self, Entry, EntryKind};
-use crate::base::address;
-use crate::config::REGION_BYTES;
-use crate::os::{map_aligned, os_page_bytes, unmap};
+use super::block_depot::BlockDepot;
+use super::map::{self, Entry, EntryKind, MapLinks};
+use crate::base::{Colour, MAPPING_CLASSES, SPAN_CLASSES, address, at_address, mapping_class};
+use crate::config::{
+    COLOUR_BYTES, PROCESS_MAPPING_BYTES_MAX, PROCESS_MAPPINGS_KEPT, REGION_BYTES, REGION_LOG2,
+};
+use crate::os::{advise_huge_pages, map_aligned, os_page_bytes, remap_in_place, remap_to, unmap};
+use crate::policy::HugePages;
+use crate::sync::TaggedStack;
 
 /// Payload of the entry of nothing where a mapping was.
 const WAS_MAPPING: u64 = 1;
 
-/// Maps a zeroed block of at least `bytes` for the heap in `slot`; `place` is its roster place.
+/// Mappings of dropped heaps, for the next ones.
+static PROCESS: BlockDepot<MAPPING_CLASSES, PROCESS_MAPPINGS_KEPT> = BlockDepot::new();
+
+/// Mappings the system did not take back. Their contents are dropped; they are offered again.
+static LEFTOVERS: TaggedStack = TaggedStack::new();
+
+/// Maps a zeroed block of at least `bytes` for the heap in `slot`; `place` returns its roster
+/// place.
 ///
 /// Returns the block and its length in bytes, or `None` when the system refuses.
 pub(crate) fn map_block(
     slot: usize,
     bytes: usize,
     align: usize,
+    huge_pages: HugePages,
     place: impl FnOnce(usize) -> Option<usize>,
 ) -> Option<(NonNull<u8>, usize)> {
     let page = os_page_bytes();
@@ -43,48 +63,227 @@ pub(crate) fn map_block(
         unsafe { unmap(block, bytes) };
         return None;
     };
+    advise_huge_pages(block, bytes, huge_pages);
     map::set_length(base, bytes);
-    for distance in 1..bytes.div_ceil(REGION_BYTES) {
-        let entry = Entry::new(EntryKind::MappingTail, slot, distance as u64);
-        map::set(base + distance * REGION_BYTES, entry);
-    }
+    set_tails(base, REGION_BYTES, bytes, EntryKind::MappingTail);
     map::set(base, Entry::new(EntryKind::Mapping, slot, place as u64));
     Some((block, bytes))
 }
 
-/// Gives a mapping back to the system.
+/// Takes a mapping of `bytes` out of the process's cache for the heap in `slot`.
+pub(crate) fn adopt_cached_mapping(
+    slot: usize,
+    bytes: usize,
+    place: impl FnOnce(usize) -> Option<usize>,
+) -> Option<NonNull<u8>> {
+    let class = mapping_class(bytes)? - SPAN_CLASSES;
+    let base = PROCESS.load(class, bytes)?;
+    match place(base) {
+        Some(place) => {
+            map::set(base, Entry::new(EntryKind::Mapping, slot, place as u64));
+            NonNull::new(at_address(base))
+        }
+        None => {
+            give_to_system(base);
+            None
+        }
+    }
+}
+
+/// Bits of a mapping's payload for its roster place; above them its colour.
+const PLACE_BITS: u32 = 36;
+
+/// Returns the roster place that the first entry of a heap's mapping names.
+#[inline]
+pub(crate) fn mapping_place(head: Entry) -> usize {
+    (head.payload() & ((1 << PLACE_BITS) - 1)) as usize
+}
+
+/// Returns where in the mapping its block starts.
+#[inline]
+pub(crate) fn mapping_colour(head: Entry) -> Colour {
+    Colour((head.payload() >> PLACE_BITS) as usize)
+}
+
+/// Marks the mapping at `base`, live as `head` says, as kept by its heap; returns whether it still
+/// was: of two threads that free the same mapping at once, one is told so.
+#[inline]
+pub(crate) fn set_mapping_kept(base: usize, head: Entry) -> bool {
+    map::exchange(base, head, Entry::new(EntryKind::KeptMapping, head.slot(), head.payload()))
+}
+
+/// Marks the mapping at `base` as handed out, its block starting as `colour` says.
+#[inline]
+pub(crate) fn set_mapping_live(base: usize, colour: Colour) {
+    let head = map::lookup(base);
+    let payload = payload_of(mapping_place(head), colour);
+    map::set(base, Entry::new(EntryKind::Mapping, head.slot(), payload));
+}
+
+fn payload_of(place: usize, colour: Colour) -> u64 {
+    place as u64 | (colour.0 as u64) << PLACE_BITS
+}
+
+/// Takes a mapping its heap gives up: keeps it for the next heap if it `may_be_shared` and there
+/// is place, gives it back to the system otherwise.
 ///
 /// # Safety
-/// 1. `block` was returned by [`map_block`] and is used by nobody.
-pub(crate) unsafe fn unmap_block(block: NonNull<u8>) {
-    let base = address(block.as_ptr());
+/// 1. The mapping at `base` belongs to the caller's heap, is used by nobody and in none of its
+///    tiers.
+pub(crate) unsafe fn retire_mapping(base: usize, may_be_shared: bool) {
+    let bytes = map::length(base);
+    if may_be_shared && let Some(class) = mapping_class(bytes) {
+        let slot = map::lookup(base).slot();
+        // Remembers whose it was, for the report of a second free.
+        map::set(base, Entry::new(EntryKind::CachedMapping, slot, WAS_MAPPING));
+        if PROCESS.store(class - SPAN_CLASSES, base, bytes, PROCESS_MAPPING_BYTES_MAX) {
+            return;
+        }
+    }
+    give_to_system(base);
+    retry_leftover();
+}
+
+/// Unmaps the mappings the process keeps for the next heaps; returns their bytes.
+pub(crate) fn drop_cached_mappings() -> usize {
+    let mut dropped_bytes = 0;
+    for class in 0..MAPPING_CLASSES {
+        let bytes = crate::base::large_class_bytes(SPAN_CLASSES + class);
+        while let Some(base) = PROCESS.load(class, bytes) {
+            give_to_system(base);
+            dropped_bytes += bytes;
+        }
+    }
+    retry_leftover();
+    dropped_bytes
+}
+
+/// Returns whether the process keeps mappings, a snapshot.
+pub(crate) fn has_cached_mappings() -> bool {
+    PROCESS.bytes() != 0
+}
+
+/// Makes a mapping longer or shorter where it lies; returns whether the system agreed.
+///
+/// # Safety
+/// 1. The mapping at `base` is the caller's; what lies behind `bytes` is used no more.
+pub(crate) unsafe fn resize_mapping(base: usize, bytes: usize) -> bool {
+    let old_bytes = map::length(base);
+    if bytes <= old_bytes {
+        // SAFETY: (1) of this function's contract.
+        return unsafe { cut_mapping(base, old_bytes, bytes) };
+    }
+    if !map::prepare(base, bytes) || !remap_in_place(base, old_bytes, bytes) {
+        return false;
+    }
+    set_tails(base, old_bytes.next_multiple_of(REGION_BYTES), bytes, EntryKind::MappingTail);
+    map::set_length(base, bytes);
+    true
+}
+
+/// # Safety
+/// 1. As [`resize_mapping`].
+unsafe fn cut_mapping(base: usize, old_bytes: usize, bytes: usize) -> bool {
+    let Some(rest) = NonNull::new(at_address(base + bytes)) else { return false };
+    // Before the system may hand the addresses to others.
+    map::set_length(base, bytes);
+    let first = bytes.next_multiple_of(REGION_BYTES);
+    set_tails(base, first, old_bytes, EntryKind::Nothing);
+    // SAFETY: (1) the rest of one mapping, whole pages; (2) used no more, by (1).
+    if old_bytes == bytes || unsafe { unmap(rest, old_bytes - bytes) } {
+        return true;
+    }
+    set_tails(base, first, old_bytes, EntryKind::MappingTail);
+    map::set_length(base, old_bytes);
+    false
+}
+
+/// Moves the pages of a mapping into a longer one of `bytes` bytes elsewhere, aligned to `align`
+/// and its unit, without copying;
+/// `None` when the system refuses, the mapping being as it was. `replace` is told the roster place
+/// and the new address.
+///
+/// # Safety
+/// 1. The mapping at `base` is the caller's, and nobody else uses its addresses.
+pub(crate) unsafe fn move_mapping(
+    base: usize,
+    bytes: usize,
+    align: usize,
+    replace: impl FnOnce(usize, usize),
+) -> Option<NonNull<u8>> {
+    let (old_bytes, entry) = (map::length(base), map::lookup(base));
+    let target = map_aligned(bytes, align.max(REGION_BYTES))?;
+    let target_base = address(target.as_ptr());
+    // Before the system may hand the addresses to others.
+    set_tails(base, REGION_BYTES, old_bytes, EntryKind::Nothing);
+    map::set(base, Entry::new(EntryKind::Nothing, entry.slot(), WAS_MAPPING));
+    if !map::prepare(target_base, bytes) || !remap_to(base, old_bytes, bytes, target_base) {
+        set_tails(base, REGION_BYTES, old_bytes, EntryKind::MappingTail);
+        map::set(base, entry);
+        // SAFETY: (1) the range was just mapped whole, and a refused remapping leaves it so;
+        // (2) it was never published.
+        unsafe { unmap(target, bytes) };
+        return None;
+    }
+    map::set_length(target_base, bytes);
+    set_tails(target_base, REGION_BYTES, bytes, EntryKind::MappingTail);
+    replace(mapping_place(entry), target_base);
+    map::set(target_base, entry);
+    Some(target)
+}
+
+/// Gives a mapping back to the system, or puts it aside when the system does not take it.
+fn give_to_system(base: usize) {
     let (bytes, slot) = (map::length(base), map::lookup(base).slot());
     // The first entry remembers whose it was, for the report of a second free.
     map::set(base, Entry::new(EntryKind::Nothing, slot, WAS_MAPPING));
-    for distance in 1..bytes.div_ceil(REGION_BYTES) {
-        map::set(base + distance * REGION_BYTES, Entry::new(EntryKind::Nothing, 0, 0));
-    }
+    set_tails(base, REGION_BYTES, bytes, EntryKind::Nothing);
+    let Some(block) = NonNull::new(at_address(base)) else { return };
     // SAFETY: (1) the length is the one mapped, `[mapping-one-block]`; (2) nobody uses it.
-    unsafe { unmap(block, bytes) };
+    if !unsafe { unmap(block, bytes) } {
+        LEFTOVERS.push((base >> REGION_LOG2) as u64, &MapLinks);
+    }
 }
 
-/// Returns the address of the mapping that `address` lies in, by its entry. The last 4 MiB of a
-/// mapping may be shared with mappings of others: what lies behind its end is not ours.
-pub(crate) fn mapping_at(address: usize, entry: Entry) -> Option<usize> {
+/// Offers the system one mapping it did not take back before.
+fn retry_leftover() {
+    if let Some(item) = LEFTOVERS.pop(&MapLinks) {
+        give_to_system((item as usize) << REGION_LOG2);
+    }
+}
+
+/// Enters `kind` for the parts of the mapping at `base` from offset `from` to `to`, in bytes.
+fn set_tails(base: usize, from: usize, to: usize, kind: EntryKind) {
+    for distance in from / REGION_BYTES..to.div_ceil(REGION_BYTES) {
+        let payload = if kind == EntryKind::Nothing { 0 } else { distance as u64 };
+        map::set(base + distance * REGION_BYTES, Entry::new(kind, 0, payload));
+    }
+}
+
+/// Returns the address and the first entry of the heap's mapping that `address` lies in, kept ones
+/// included. The last 4 MiB of a mapping may be shared with mappings of others: what lies behind
+/// its end is not ours.
+pub(crate) fn mapping_at(address: usize, entry: Entry) -> Option<(usize, Entry)> {
     let unit_base = crate::base::align_down(address, REGION_BYTES);
-    let base = match entry.kind() {
-        EntryKind::Mapping => unit_base,
-        EntryKind::MappingTail => unit_base - entry.payload() as usize * REGION_BYTES,
+    let (base, head) = match entry.kind() {
+        EntryKind::Mapping | EntryKind::KeptMapping => (unit_base, entry),
+        EntryKind::MappingTail => {
+            let base = unit_base - entry.payload() as usize * REGION_BYTES;
+            (base, map::lookup(base))
+        }
         _ => return None,
     };
-    (address - base < map::length(base)).then_some(base)
+    let is_heaps = matches!(head.kind(), EntryKind::Mapping | EntryKind::KeptMapping);
+    (is_heaps && address - base < map::length(base)).then_some((base, head))
 }
 
-/// Returns whether a mapping of the heap in `slot` started at `address` and nothing else since.
+/// Returns whether a mapping of the heap in `slot` started at `address`, or so little before it
+/// that a block of it could start there, and nothing else lies there since.
 pub(crate) fn was_mapping_of(address: usize, slot: usize) -> bool {
     let entry = map::lookup(address);
-    crate::base::is_aligned(address, REGION_BYTES)
-        && entry == Entry::new(EntryKind::Nothing, slot, WAS_MAPPING)
+    let was = |kind| entry == Entry::new(kind, slot, WAS_MAPPING);
+    address % REGION_BYTES < COLOUR_BYTES
+        && (was(EntryKind::Nothing) || was(EntryKind::CachedMapping))
 }
 
 /// Returns the slot of the heap whose memory `address` points into, whatever address it is.
@@ -92,11 +291,17 @@ pub(crate) fn owner_slot(address: usize) -> Option<usize> {
     let entry = map::lookup(address);
     match entry.kind() {
         EntryKind::Region => Some(entry.slot()),
-        _ => mapping_at(address, entry).map(|_| entry.slot()),
+        _ => mapping_at(address, entry).map(|(_, head)| head.slot()),
     }
 }
 
 /// Returns the bytes of the mapping at `base`.
 pub(crate) fn mapping_bytes(base: usize) -> usize {
     map::length(base)
+}
+
+/// Gives the mapping at `base` to the heap in `slot`, whose roster lists it at `place`.
+pub(crate) fn relabel_mapping(base: usize, slot: usize, place: usize) {
+    let head = map::lookup(base);
+    map::set(base, Entry::new(head.kind(), slot, payload_of(place, mapping_colour(head))));
 }

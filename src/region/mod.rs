@@ -19,6 +19,7 @@
 //!
 //! *Neighbours*: stands on `os`, `sync` and `base`; slab and cache cut its chunks up.
 
+mod block_depot;
 mod chunks;
 #[cfg(not(loom))]
 mod header;
@@ -31,16 +32,21 @@ mod region_cache;
 #[cfg(not(loom))]
 mod roster;
 
+pub(crate) use block_depot::BlockDepot;
 #[cfg(not(loom))]
 pub(crate) use header::{LEASED_FOR_BUILDING, Region, RegionRef};
 #[cfg(not(loom))]
-pub(crate) use map::{Entry, EntryKind, lookup, relabel};
+pub(crate) use map::{EntryKind, lookup, relabel_region};
 #[cfg(not(loom))]
 pub(crate) use mapping::{
-    map_block, mapping_at, mapping_bytes, owner_slot, unmap_block, was_mapping_of,
+    adopt_cached_mapping, drop_cached_mappings, has_cached_mappings, map_block, mapping_at,
+    mapping_bytes, mapping_colour, mapping_place, move_mapping, owner_slot, relabel_mapping,
+    resize_mapping, retire_mapping, set_mapping_kept, set_mapping_live, was_mapping_of,
 };
 #[cfg(not(loom))]
-pub(crate) use region_cache::{acquire_region, purge_warm_regions, release_region};
+pub(crate) use region_cache::{
+    Sharing, acquire_region, has_warm_regions, purge_warm_regions, release_region,
+};
 #[cfg(not(loom))]
 pub(crate) use roster::Roster;
 

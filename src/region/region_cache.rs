@@ -1,8 +1,10 @@
 //! The process's regions between heaps.
 //!
 //! Two stacks: *warm* regions keep their contents for the next heap, up to a count and a sum of
-//! resident bytes; *cold* ones have been purged, or never touched. When both are empty the system
-//! is asked for [`RESERVE_REGIONS`] at once, or for a single one where address space is short.
+//! resident bytes; *cold* ones have been purged, or never touched, and are kept up to a count; what
+//! exceeds that is given back. When both are empty the system is asked for [`RESERVE_REGIONS`] at
+//! once, or for a single one where address space is short. An isolated heap's regions are mapped
+//! for it alone and unmapped after it.
 //!
 //! *Invariants held here*: `[region-one-heap]`.
 //!
@@ -15,27 +17,45 @@ use core::ptr::NonNull;
 use super::header::RegionRef;
 use super::map::{self, Entry, EntryKind, MapLinks};
 use crate::base::{address, at_address};
-use crate::config::{REGION_BYTES, REGION_LOG2, RESERVE_REGIONS, WARM_BYTES_MAX, WARM_REGIONS_MAX};
-use crate::os::{map_aligned, purge, unmap};
+use crate::config::{
+    COLD_REGIONS_MAX, REGION_BYTES, REGION_LOG2, RESERVE_REGIONS, WARM_BYTES_MAX, WARM_REGIONS_MAX,
+};
+use crate::os::{advise_huge_pages, map_aligned, purge, unmap};
+use crate::policy::HugePages;
 use crate::sync::{AtomicUsize, Ordering, TaggedStack};
 
 static WARM: TaggedStack = TaggedStack::new();
 static COLD: TaggedStack = TaggedStack::new();
 
+/// Regions in `COLD`, a hint; those it never holds are given back to the system.
+static COLD_REGIONS: AtomicUsize = AtomicUsize::new(0);
+
 /// Regions in `WARM`, and the bytes they hold. Raised before a push, lowered after a pop.
 static WARM_REGIONS: AtomicUsize = AtomicUsize::new(0);
 static WARM_BYTES: AtomicUsize = AtomicUsize::new(0);
 
+/// What a heap shares with heaps before and after it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Sharing {
+    /// Its regions come from the system and go back to it.
+    Nothing,
+    /// They come from the process's cache and go there, without their contents.
+    Addresses,
+    /// They come from there and go there as they are.
+    Contents,
+}
+
 /// Takes a region for the heap in `slot` and makes it fresh, numbered `index`.
 ///
 /// Returns `None` when the system refuses. Lock-free; may call the OS.
-pub(crate) fn acquire_region(slot: usize, index: u32) -> Option<RegionRef> {
-    let item = match pop_warm() {
-        Some((item, _)) => item,
-        None => match COLD.pop(&MapLinks) {
-            Some(item) => item,
-            None => reserve()?,
-        },
+pub(crate) fn acquire_region(slot: usize, index: u32, sharing: Sharing) -> Option<RegionRef> {
+    let item = match sharing {
+        Sharing::Nothing => reserve_regions(1)?,
+        Sharing::Addresses => pop_cold().map_or_else(reserve, Some)?,
+        Sharing::Contents => {
+            let warm = pop_warm().map(|(item, _)| item);
+            warm.or_else(pop_cold).map_or_else(reserve, Some)?
+        }
     };
     // SAFETY: items of the stacks are mapped regions that no heap owns; this one is now ours.
     let region = unsafe { RegionRef::at((item as usize) << REGION_LOG2) };
@@ -49,7 +69,20 @@ pub(crate) fn acquire_region(slot: usize, index: u32) -> Option<RegionRef> {
 ///
 /// # Safety
 /// 1. No block, thread or structure of the heap uses the region any more.
-pub(crate) unsafe fn release_region(region: RegionRef) {
+pub(crate) unsafe fn release_region(region: RegionRef, sharing: Sharing) {
+    match sharing {
+        Sharing::Contents => {}
+        Sharing::Addresses => {
+            // SAFETY: (1) by this function's contract.
+            unsafe { release_cold(region) };
+            return;
+        }
+        Sharing::Nothing => {
+            // SAFETY: (1) by this function's contract.
+            unsafe { give_to_system(region) };
+            return;
+        }
+    }
     let item = (region.base() >> REGION_LOG2) as u64;
     let bytes = region.resident_bytes();
     let warm_bytes = WARM_BYTES.fetch_add(bytes, Ordering::Relaxed) + bytes;
@@ -73,13 +106,49 @@ unsafe fn release_cold(region: RegionRef) -> bool {
     // SAFETY: (1) of this function's contract.
     let is_purged = unsafe { purge_whole(region) };
     if is_purged {
-        COLD.push(item, &MapLinks);
+        if COLD_REGIONS.load(Ordering::Relaxed) < COLD_REGIONS_MAX {
+            push_cold(item);
+        } else {
+            // SAFETY: (1) of this function's contract.
+            unsafe { give_to_system(region) };
+        }
     } else {
         WARM_BYTES.fetch_add(region.resident_bytes(), Ordering::Relaxed);
         WARM_REGIONS.fetch_add(1, Ordering::Relaxed);
         WARM.push(item, &MapLinks);
     }
     is_purged
+}
+
+/// Unmaps a region, or keeps it as a cold one when the system does not take it.
+///
+/// # Safety
+/// 1. Nobody uses the region.
+unsafe fn give_to_system(region: RegionRef) {
+    let base = region.base();
+    // Before the system may hand the addresses to others.
+    map::set(base, Entry::new(EntryKind::Nothing, 0, 0));
+    let Some(start) = NonNull::new(at_address(base)) else { return };
+    // SAFETY: (1) a region the system mapped, whole; (2) nobody uses it.
+    if !unsafe { unmap(start, REGION_BYTES) } {
+        push_cold((base >> REGION_LOG2) as u64);
+    }
+}
+
+fn push_cold(item: u64) {
+    COLD_REGIONS.fetch_add(1, Ordering::Relaxed);
+    COLD.push(item, &MapLinks);
+}
+
+fn pop_cold() -> Option<u64> {
+    let item = COLD.pop(&MapLinks)?;
+    COLD_REGIONS.fetch_sub(1, Ordering::Relaxed);
+    Some(item)
+}
+
+/// Returns whether there are warm regions, a snapshot.
+pub(crate) fn has_warm_regions() -> bool {
+    WARM_REGIONS.load(Ordering::Relaxed) != 0
 }
 
 /// Drops the contents of all warm regions; returns their bytes.
@@ -123,20 +192,23 @@ unsafe fn purge_whole(region: RegionRef) -> bool {
 /// Maps regions, keeps all but the first as cold ones, and returns the first.
 #[cold]
 fn reserve() -> Option<u64> {
-    for regions in [RESERVE_REGIONS, 1] {
-        let bytes = regions * REGION_BYTES;
-        let Some(base) = map_aligned(bytes, REGION_BYTES) else { continue };
-        let start = address(base.as_ptr());
-        if !map::prepare(start, bytes) {
-            // SAFETY: (1) the range was just mapped whole; (2) it was never published.
-            unsafe { unmap(base, bytes) };
-            continue;
-        }
-        let first = (start >> REGION_LOG2) as u64;
-        for item in (1..regions as u64).rev() {
-            COLD.push(first + item, &MapLinks);
-        }
-        return Some(first);
+    reserve_regions(RESERVE_REGIONS).or_else(|| reserve_regions(1))
+}
+
+fn reserve_regions(regions: usize) -> Option<u64> {
+    let bytes = regions * REGION_BYTES;
+    let base = map_aligned(bytes, REGION_BYTES)?;
+    let start = address(base.as_ptr());
+    if !map::prepare(start, bytes) {
+        // SAFETY: (1) the range was just mapped whole; (2) it was never published.
+        unsafe { unmap(base, bytes) };
+        return None;
     }
-    None
+    // A heap with one block would take 2 MiB otherwise, where the system's setting is "always".
+    advise_huge_pages(base, bytes, HugePages::Never);
+    let first = (start >> REGION_LOG2) as u64;
+    for item in (1..regions as u64).rev() {
+        push_cold(first + item);
+    }
+    Some(first)
 }

@@ -85,6 +85,14 @@ impl Roster {
         }
     }
 
+    /// Puts another value into the place at `index`, which is the caller's.
+    pub(crate) fn replace(&self, index: usize, value: usize) {
+        if let Some(place) = self.place(index) {
+            // Release: publishes what lies at the address.
+            place.store(value, Ordering::Release);
+        }
+    }
+
     /// Empties the place at `index`.
     pub(crate) fn remove(&self, index: usize) {
         if let Some(place) = self.place(index) {

@@ -40,6 +40,8 @@ pub(crate) enum State {
     Span = 4,
     /// Behind the first chunk of a run.
     Tail = 5,
+    /// A span that came back and is kept whole for the next.
+    Kept = 6,
 }
 
 /// A control word.
@@ -84,7 +86,8 @@ impl Control {
             2 => State::Partial,
             3 => State::Full,
             4 => State::Span,
-            _ => State::Tail,
+            5 => State::Tail,
+            _ => State::Kept,
         }
     }
 

@@ -25,9 +25,9 @@ mod span;
 pub(crate) use control::{Control, State};
 pub(crate) use protocol::{Left, Settled};
 #[cfg(not(loom))]
-pub(crate) use slab_ref::{Misuse, Slab};
+pub(crate) use slab_ref::{Misuse, Slab, Taken};
 #[cfg(not(loom))]
-pub(crate) use span::{allocate_span, free_span, span_chunks};
+pub(crate) use span::{Span, kept_bytes, span_around};
 
 #[cfg(all(loom, test))]
 mod models;

@@ -23,6 +23,17 @@ pub(crate) struct Slab {
     class: usize,
 }
 
+/// What a taker got.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    /// Blocks taken.
+    pub(crate) count: usize,
+    /// The word to start from next time.
+    pub(crate) word: usize,
+    /// Whether there were blocks that the heap may not be charged for.
+    pub(crate) is_denied: bool,
+}
+
 /// Why an address cannot be freed with a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Misuse {
@@ -37,10 +48,19 @@ pub(crate) enum Misuse {
 }
 
 impl Slab {
-    /// Cuts a fresh run of `region` into a slab of `class`; the caller is its taker.
-    pub(crate) fn create(region: RegionRef, class: usize) -> Option<Slab> {
+    /// Cuts a fresh run of `region` into a slab of `class`, if the heap may be charged for its
+    /// bitmap; the caller is its taker.
+    pub(crate) fn create(
+        region: RegionRef,
+        class: usize,
+        charge: impl Fn(usize) -> bool,
+    ) -> Option<Slab> {
         let run = slab_run_chunks(class);
         let chunk = region.claim(run, 1)?;
+        if !region.use_bitmap(chunk, charge) {
+            region.give(chunk, run);
+            return None;
+        }
         let slab = Slab { region, chunk, class };
         slab.fill_bitmap();
         let controls = &region.controls[chunk..chunk + run];
@@ -157,38 +177,61 @@ impl Slab {
     }
 
     /// Takes up to `count` blocks, searching the bitmap from word `from` on and around. Each
-    /// group found is handed to `sink` as (first block of the word, bits). Taker only.
-    ///
-    /// Returns how many were taken, and the word to start from next time.
+    /// group found is handed to `sink` as (first block of the word, bits). Blocks on pages that
+    /// were not reached before are taken only if the heap may be charged for them. Taker only.
     pub(crate) fn take(
         self,
         from: usize,
         count: usize,
+        charge: impl Fn(usize) -> bool,
         mut sink: impl FnMut(usize, u64),
-    ) -> (usize, usize) {
+    ) -> Taken {
         let (words, start) = (self.words(), self.first_bit());
-        let (mut taken, mut word) = (0, from);
-        let mut highest = 0;
+        let mut result = Taken { count: 0, word: from, is_denied: false };
         for _ in 0..words.bits.len() {
-            if word >= words.bits.len() {
-                word = 0;
+            if result.word >= words.bits.len() {
+                result.word = 0;
             }
-            let bits = words.take(word, start, count - taken);
+            let found = words.take(result.word, start, count - result.count);
+            let bits = self.reach(result.word, found, &charge);
+            if bits != found {
+                words.give(result.word, found & !bits);
+                result.is_denied = true;
+            }
             if bits != 0 {
-                taken += bits.count_ones() as usize;
-                highest = highest.max(word * 64 + 64 - bits.leading_zeros() as usize);
-                sink(word * 64, bits);
-                if taken == count {
+                result.count += bits.count_ones() as usize;
+                sink(result.word * 64, bits);
+                if result.count == count {
                     break;
                 }
             }
-            word += 1;
+            result.word += 1;
         }
-        if taken != 0 {
-            words.count_taken(taken);
-            self.region.reach(self.chunk, highest * slab_block_bytes(self.class));
+        if result.count != 0 {
+            words.count_taken(result.count);
         }
-        (taken, word)
+        result
+    }
+
+    /// Records that blocks of bitmap word `word` are handed out; returns those that may be. All of
+    /// them, unless the heap may not be charged for pages they reach first.
+    fn reach(self, word: usize, bits: u64, charge: &impl Fn(usize) -> bool) -> u64 {
+        let block_bytes = slab_block_bytes(self.class);
+        let end_bytes = |bits: u64| (word * 64 + 64 - bits.leading_zeros() as usize) * block_bytes;
+        let mut bits = bits;
+        while bits != 0 {
+            let new_bytes = self.region.newly_reached_bytes(self.chunk, end_bytes(bits));
+            if new_bytes == 0 {
+                break;
+            }
+            if charge(new_bytes) {
+                self.region.reach(self.chunk, end_bytes(bits));
+                break;
+            }
+            // Without the highest; what is left may lie on pages reached before.
+            bits &= u64::MAX >> 1 >> bits.leading_zeros();
+        }
+        bits
     }
 
     /// Returns the bit of each word to take first: within the first OS page, another one in each
@@ -233,6 +276,11 @@ impl Slab {
 /// Frees the run that starts at `chunk`, which the caller owns.
 pub(super) fn free_run(region: RegionRef, chunk: usize) {
     let run = Control(region.controls[chunk].load(Ordering::Relaxed)).run();
+    free_chunks(region, chunk, run);
+}
+
+/// Frees `run` chunks from `chunk` on, which the caller owns.
+pub(super) fn free_chunks(region: RegionRef, chunk: usize, run: usize) {
     for control in &region.controls[chunk..chunk + run] {
         let freed = Control(control.load(Ordering::Relaxed)).freed();
         control.store(freed.0, Ordering::Release);

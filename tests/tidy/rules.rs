@@ -8,9 +8,10 @@ use std::path::Path;
 use super::scan::{ids_in, line_of, spread};
 
 /// Folders and files of `src/` by rank: a room uses its own and lower ranks, same rank included.
-const RANKS: [(&str, u8); 11] = [
+const RANKS: [(&str, u8); 12] = [
     ("config", 0),
     ("error", 0),
+    ("policy", 0),
     ("base", 0),
     ("guide", 0),
     ("os", 1),
