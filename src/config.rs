@@ -61,9 +61,6 @@ pub(crate) const THREAD_CACHE_BYTES_DEFAULT: usize = 1024 * 1024;
 /// otherwise: one of the largest class, or some of each of the smaller ones.
 pub(crate) const THREAD_LARGE_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 
-/// Spans of one class a thread keeps; mappings it keeps one of each class.
-pub(crate) const SPANS_KEPT: usize = 2;
-
 /// Bytes of mappings a heap keeps for all its threads unless the builder says otherwise.
 pub(crate) const HEAP_LARGE_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 

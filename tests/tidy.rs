@@ -27,7 +27,7 @@ const UNSAFE_ROOMS: [&str; 15] = [
     "cache/class_state",
     "cache/exchange",
     "cache/flush",
-    "cache/large.rs",
+    "cache/large",
     "cache/magazine",
     "cache/store",
     "cache/thread_heap",

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! slab     16 B ..= 32 KiB   blocks of one class in a run of chunks
-//! span     64 KiB ..= 2 MiB  a run of chunks handed out whole
-//! mapping  > 2 MiB           a system mapping handed out whole (huge past 64 MiB)
+//! span     64 KiB ..= 2 MiB  a run of chunks handed out whole         `large`
+//! mapping  > 2 MiB           a system mapping handed out whole        `large`
 //! ```
 //!
 //! An alignment above 16 rounds the size up to a multiple of itself first. With four classes per
@@ -23,8 +23,8 @@
 
 use crate::config::{
     BLOCK_BYTES_MIN, CHUNK_BYTES, CIRCULATING_BYTES_MAX, COLOUR_BYTES, LINE_BYTES, MAGAZINE_BYTES,
-    MAGAZINE_LOAD_BYTES_MAX, MAGAZINE_ROUNDS_MAX, MAPPING_CLASS_BYTES_MAX, REGION_BYTES,
-    ROUNDS_LOW, SLAB_BLOCK_BYTES_MAX, SLAB_BLOCKS_LOW, SPAN_CHUNKS_MAX,
+    MAGAZINE_LOAD_BYTES_MAX, MAGAZINE_ROUNDS_MAX, REGION_BYTES, ROUNDS_LOW, SLAB_BLOCK_BYTES_MAX,
+    SLAB_BLOCKS_LOW,
 };
 
 /// Number of slab classes.
@@ -37,20 +37,8 @@ pub(crate) const META_CLASS: usize = SLAB_CLASSES;
 /// Classes that have partial sets: the slab classes and the metadata class.
 pub(crate) const PARTIAL_CLASSES: usize = SLAB_CLASSES + 1;
 
-/// Classes above the slab ones: spans, then mappings that have a class.
-pub(crate) const LARGE_CLASSES: usize = SPAN_CLASSES + MAPPING_CLASSES;
-
-/// Classes of spans.
-pub(crate) const SPAN_CLASSES: usize = large_class(SPAN_CHUNKS_MAX) + 1;
-
-/// Classes of mappings.
-pub(crate) const MAPPING_CLASSES: usize =
-    large_class(MAPPING_CLASS_BYTES_MAX / CHUNK_BYTES) + 1 - SPAN_CLASSES;
-
 const LINEAR_CLASSES: usize = 8;
 
-/// Spans of so many chunks and fewer have a class for every length.
-const LINEAR_CHUNKS: usize = 8;
 const TABLE_ENTRIES: usize = SLAB_BLOCK_BYTES_MAX / BLOCK_BYTES_MIN + 1;
 
 /// Where the blocks of a class live.
@@ -60,16 +48,8 @@ pub(crate) enum Tier {
     Zero,
     /// A slab block of this class.
     Slab(usize),
-    /// A run of this many chunks.
-    Span {
-        /// Length of the run, in chunks.
-        chunks: usize,
-    },
-    /// A mapping of this many bytes before rounding to OS pages.
-    Mapping {
-        /// Length asked of the system, in bytes.
-        bytes: usize,
-    },
+    /// A span or a mapping, see [`Large`](super::Large).
+    Large,
 }
 
 /// Returns whether [`fast_class`] may be asked about this layout.
@@ -107,95 +87,12 @@ pub(crate) const fn fast_block_bytes(size: usize) -> usize {
 }
 
 /// Returns the tier and class that serve a layout, whatever its size and alignment.
-///
-/// A size so large that rounding it would wrap is a mapping of `usize::MAX` bytes, which every
-/// source refuses.
 pub(crate) const fn class_of(size: usize, align: usize) -> Tier {
-    let bytes = match super::align_up(size, align) {
-        Some(bytes) => bytes,
-        None => return Tier::Mapping { bytes: usize::MAX },
-    };
-    if bytes == 0 {
-        return Tier::Zero;
+    match super::align_up(size, align) {
+        Some(0) => Tier::Zero,
+        Some(bytes) if bytes <= SLAB_BLOCK_BYTES_MAX => Tier::Slab(fast_class(bytes)),
+        _ => Tier::Large,
     }
-    if bytes <= SLAB_BLOCK_BYTES_MAX {
-        return Tier::Slab(fast_class(bytes));
-    }
-    if bytes <= SPAN_CHUNKS_MAX * CHUNK_BYTES && align <= SPAN_CHUNKS_MAX * CHUNK_BYTES {
-        return Tier::Span { chunks: quartered(bytes.div_ceil(CHUNK_BYTES)) };
-    }
-    Tier::Mapping { bytes: mapping_bytes(bytes) }
-}
-
-/// Rounds a mapping's bytes up to its class. Past the largest class there are eight lengths a
-/// doubling: the surplus is address space, and a buffer that grows by small steps moves seldom.
-const fn mapping_bytes(bytes: usize) -> usize {
-    if bytes <= MAPPING_CLASS_BYTES_MAX {
-        quartered(bytes.div_ceil(CHUNK_BYTES)) * CHUNK_BYTES
-    } else if bytes <= isize::MAX as usize {
-        let step = 1 << ((bytes - 1).ilog2() - 3);
-        bytes.div_ceil(step) * step
-    } else {
-        bytes
-    }
-}
-
-/// Rounds `units` up to the next of four steps per doubling.
-const fn quartered(units: usize) -> usize {
-    if units <= LINEAR_CHUNKS {
-        return units;
-    }
-    let step = 1 << ((units - 1).ilog2() - 2);
-    units.div_ceil(step) * step
-}
-
-/// Where in its run a block above the slab classes starts, and whether it could start elsewhere.
-/// Seven bits, kept with the run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Colour(pub(crate) usize);
-
-impl Colour {
-    /// Cache lines among which a start is chosen.
-    pub(crate) const LINES: usize = COLOUR_BYTES / LINE_BYTES;
-
-    /// The block starts where its run does and may have all of it.
-    pub(crate) const NONE: Colour = Colour(0);
-
-    /// The block starts `line` cache lines into its run.
-    #[inline]
-    pub(crate) const fn of_line(line: usize) -> Colour {
-        Colour(Colour::LINES | (line % Colour::LINES))
-    }
-
-    /// Returns the bytes by which the block starts into its run.
-    #[inline]
-    pub(crate) const fn offset_bytes(self) -> usize {
-        self.0 % Colour::LINES * LINE_BYTES
-    }
-
-    /// Returns the bytes the block may have of a run of `run_bytes`.
-    #[inline]
-    pub(crate) const fn usable_bytes(self, run_bytes: usize) -> usize {
-        if self.0 < Colour::LINES { run_bytes } else { run_bytes - COLOUR_BYTES }
-    }
-}
-
-/// Returns the large class of blocks of `chunks` chunks, a length [`class_of`] gave.
-#[inline]
-pub(crate) const fn large_class(chunks: usize) -> usize {
-    if chunks <= LINEAR_CHUNKS {
-        return chunks - 1;
-    }
-    let doubling = (chunks - 1).ilog2() as usize;
-    let first = LINEAR_CHUNKS + (doubling - 3) * 4;
-    first + ((chunks - (1 << doubling)) >> (doubling - 2)) - 1
-}
-
-/// Returns the large class of mappings of `bytes` bytes, a length [`class_of`] gave; `None` past
-/// the last class.
-#[inline]
-pub(crate) const fn mapping_class(bytes: usize) -> Option<usize> {
-    if bytes > MAPPING_CLASS_BYTES_MAX { None } else { Some(large_class(bytes / CHUNK_BYTES)) }
 }
 
 /// Returns the bytes of a block of slab class `class`, or of a metadata block.
@@ -231,16 +128,6 @@ pub(crate) const fn block_index(class: usize, offset_bytes: usize) -> Option<usi
     } else {
         None
     }
-}
-
-/// Returns the bytes of blocks of large class `class`.
-pub(crate) const fn large_class_bytes(class: usize) -> usize {
-    if class < LINEAR_CHUNKS {
-        return (class + 1) * CHUNK_BYTES;
-    }
-    let doubling = (class - LINEAR_CHUNKS) / 4;
-    let quarter = (class - LINEAR_CHUNKS) % 4;
-    (LINEAR_CHUNKS * CHUNK_BYTES / 4 * (5 + quarter)) << doubling
 }
 
 /// Returns the rounds of a full magazine of `class`.
@@ -362,16 +249,13 @@ const HOME_MASKS: &[usize; 256] = &{
 };
 
 const _: () = assert!(
-    Colour::LINES.is_power_of_two() && Colour::LINES <= 64,
-    "a colour has seven bits: lower COLOUR_BYTES"
-);
-const _: () = assert!(
     BLOCK_BYTES[SLAB_CLASSES - 1] as usize == SLAB_BLOCK_BYTES_MAX,
     "SLAB_CLASSES must end at SLAB_BLOCK_BYTES_MAX"
 );
 
 #[cfg(test)]
 mod tests {
+    use super::super::Large;
     use super::*;
 
     #[test]
@@ -401,11 +285,7 @@ mod tests {
                         assert!(slab_block_bytes(class) >= size);
                         assert!(slab_block_bytes(class).is_multiple_of(align), "{size} {align}");
                     }
-                    Tier::Span { chunks } => {
-                        let bytes = chunks * CHUNK_BYTES;
-                        assert!(bytes >= size && bytes.is_multiple_of(align), "{size} {align}");
-                    }
-                    Tier::Mapping { bytes } => assert!(bytes >= size),
+                    Tier::Large => assert!(Large::of(size, align).is_some(), "{size} {align}"),
                     Tier::Zero => panic!("size {size} has no class"),
                 }
             }
@@ -418,14 +298,15 @@ mod tests {
         for align in [1, 16, 32, 64, 256, 4096, 65_536, 1 << 20] {
             for size in [1, 15, 17, 84, 129, 1_000, 5_000, 33_000, 70_000, 700_000, 1_900_000] {
                 let class = class_of(size, align);
+                let large = Large::of(size, align);
                 let block = match class {
                     Tier::Slab(class) => slab_block_bytes(class),
-                    Tier::Span { chunks } => chunks * CHUNK_BYTES,
-                    Tier::Mapping { bytes } => bytes,
-                    Tier::Zero => 0,
+                    _ => large.map_or(0, Large::usable_bytes),
                 };
                 for length in (size..=block).step_by((block / 64).max(1)).chain([block]) {
                     assert_eq!(class_of(length, align), class, "{size} {align} {length}");
+                    let again = Large::of(length, align);
+                    assert_eq!(again.map(Large::run), large.map(Large::run), "{size} {length}");
                 }
             }
         }
@@ -441,25 +322,5 @@ mod tests {
                 assert_eq!(block_index(class, offset), expected, "{class} {offset}");
             }
         }
-    }
-
-    #[test]
-    fn large_classes_follow_each_other() {
-        let mut lengths: Vec<usize> = (1..=1024).map(quartered).collect();
-        lengths.dedup();
-        assert_eq!(lengths.len(), LARGE_CLASSES);
-        for (class, &chunks) in lengths.iter().enumerate() {
-            assert_eq!(large_class(chunks), class, "{chunks} chunks");
-            assert_eq!(large_class_bytes(class), chunks * CHUNK_BYTES);
-            assert_eq!(class < SPAN_CLASSES, chunks <= SPAN_CHUNKS_MAX);
-        }
-        assert_eq!(mapping_class(MAPPING_CLASS_BYTES_MAX), Some(LARGE_CLASSES - 1));
-        assert_eq!(mapping_class(MAPPING_CLASS_BYTES_MAX + 1), None);
-    }
-
-    #[test]
-    fn sizes_that_would_wrap_become_mappings_nobody_grants() {
-        assert_eq!(class_of(usize::MAX - 4, 64), Tier::Mapping { bytes: usize::MAX });
-        assert_eq!(class_of(0, 4096), Tier::Zero);
     }
 }

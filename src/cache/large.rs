@@ -23,77 +23,18 @@ use super::large_cache::LargeCache;
 use super::store::Store;
 use super::thread_heap::ThreadHeap;
 use crate::base::{
-    Colour, LARGE_CLASSES, MAPPING_CLASSES, SPAN_CLASSES, Tier, at_address, is_aligned,
-    large_class, large_class_bytes, mapping_class,
+    LARGE_CLASSES, Large, MAPPING_CLASSES, SPAN_CLASSES, address, at_address, is_aligned,
+    large_class_bytes,
 };
-use crate::config::{ALIGN_BYTES_MAX, CHUNK_BYTES, COLOUR_BYTES, LINE_BYTES, REGION_BYTES};
-use crate::os::{FaultKind, os_page_bytes};
+use crate::config::{ALIGN_BYTES_MAX, CHUNK_BYTES, REGION_BYTES};
+use crate::os::FaultKind;
 use crate::region::{
     EntryKind, RegionRef, adopt_cached_mapping, lookup, map_block, mapping_at, mapping_bytes,
-    mapping_colour, mapping_place, retire_mapping, set_mapping_kept, set_mapping_live,
+    mapping_colour, mapping_place, retire_mapping, set_mapping_colour, set_mapping_kept,
+    set_mapping_live,
 };
 use crate::slab::Span;
 use crate::sync::Ordering;
-
-/// A request above the slab classes: what its layout says.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Large {
-    /// Bytes of the run or mapping.
-    bytes: usize,
-    /// Alignment, in bytes.
-    align: usize,
-    /// Whether the block may start some cache lines into its run.
-    has_colours: bool,
-    /// The large class; `None` past the last one.
-    class: Option<usize>,
-}
-
-impl Large {
-    /// Returns the request of a layout of tier Span or Mapping, `None` for the others.
-    #[inline]
-    pub(crate) fn of(tier: Tier, size: usize, align: usize) -> Option<Large> {
-        let (bytes, class) = match tier {
-            Tier::Span { chunks } => (chunks * CHUNK_BYTES, Some(large_class(chunks))),
-            Tier::Mapping { bytes } => match mapping_class(bytes) {
-                Some(class) => (bytes, Some(class)),
-                None => (bytes.checked_next_multiple_of(os_page_bytes()).unwrap_or(bytes), None),
-            },
-            Tier::Zero | Tier::Slab(_) => return None,
-        };
-        let has_colours = bytes - size >= COLOUR_BYTES && align <= LINE_BYTES;
-        Some(Large { bytes, align, has_colours, class })
-    }
-
-    /// Returns the bytes the caller may use, wherever in its run the block starts.
-    #[inline]
-    pub(crate) fn usable_bytes(self) -> usize {
-        if self.has_colours { self.bytes - COLOUR_BYTES } else { self.bytes }
-    }
-
-    /// Returns the colour of a block that starts `offset_bytes` into its run, whoever chose that.
-    fn colour_at(self, offset_bytes: usize) -> Colour {
-        if self.has_colours { Colour::of_line(offset_bytes / LINE_BYTES) } else { Colour::NONE }
-    }
-
-    fn is_span(self) -> bool {
-        self.class.is_some_and(|class| class < SPAN_CLASSES)
-    }
-
-    fn chunks(self) -> usize {
-        self.bytes / CHUNK_BYTES
-    }
-
-    /// Returns where in a run at `base` the block starts: elsewhere in neighbouring runs, whatever
-    /// their length.
-    #[inline]
-    fn colour(self, base: usize) -> Colour {
-        if !self.has_colours {
-            return Colour::NONE;
-        }
-        let number = base / CHUNK_BYTES;
-        Colour::of_line(number + (number >> 2) + (number >> 4) + (number >> 6))
-    }
-}
 
 /// A block above the slab classes, just taken.
 #[derive(Clone, Copy, Debug)]
@@ -109,32 +50,49 @@ impl LargeBlock {
 }
 
 /// Takes a block that the thread keeps; null when there is none.
-#[inline]
+// Inlined always: benchmark `large`, a call's arguments go through memory.
+#[inline(always)]
 pub(crate) fn take_kept(thread_heap: &ThreadHeap, large: Large) -> *mut u8 {
-    let (Some(cache), Some(class)) = (thread_heap.large(), large.class) else {
-        return ptr::null_mut();
-    };
-    let natural = if class < SPAN_CLASSES { CHUNK_BYTES } else { REGION_BYTES };
-    if large.align > natural {
+    let Some(cache) = thread_heap.large() else { return ptr::null_mut() };
+    if large.align > CHUNK_BYTES {
         return ptr::null_mut();
     }
-    match cache.take(class, large.bytes) {
+    match cache.take(large.class) {
         0 => ptr::null_mut(),
-        base => wake(base, large),
+        block => at_address(hand_out(block, large)),
     }
 }
 
-/// Hands out a kept run or mapping.
-#[inline]
-fn wake(base: usize, large: Large) -> *mut u8 {
+/// Frees a block into the thread's cache; returns false, having done nothing, when there is no
+/// place or the block is not one of the heap in `slot`.
+// Inlined always: as `take_kept`.
+#[inline(always)]
+pub(crate) fn keep_quickly(
+    thread_heap: &ThreadHeap,
+    slot: usize,
+    large: Large,
+    block: usize,
+) -> bool {
+    let Some(cache) = thread_heap.large() else { return false };
+    let entry = lookup(block);
+    let is_own = if large.is_span() { entry.is_region_of(slot) } else { entry.is_mapping_of(slot) };
+    is_own && cache.keep(large.class, block)
+}
+
+/// Chooses where a block starts in the run or mapping that `inside` lies in, at its first unit.
+#[inline(always)]
+fn hand_out(inside: usize, large: Large) -> usize {
+    let unit_bytes = if large.is_span() { CHUNK_BYTES } else { REGION_BYTES };
+    let base = inside & !(unit_bytes - 1);
     let colour = large.colour(base);
     if large.is_span() {
-        // SAFETY: [kept-once] kept spans lie in regions of this heap.
-        unsafe { Span::kept(base, large.chunks()) }.wake(colour);
+        // SAFETY: [kept-once] spans lie in regions of this heap.
+        let region = unsafe { RegionRef::of(base) };
+        region.set_colour((base - region.base()) / CHUNK_BYTES, colour);
     } else {
-        set_mapping_live(base, colour);
+        set_mapping_colour(base, colour);
     }
-    at_address(base + colour.offset_bytes())
+    base + colour.offset_bytes()
 }
 
 /// Takes a block from the heap's tier or a further one.
@@ -148,7 +106,7 @@ fn take_span(store: &Store, large: Large) -> LargeBlock {
         return LargeBlock::NONE;
     };
     store.count_taken(large.bytes);
-    LargeBlock { pointer: wake(span.base(), large), is_zero }
+    LargeBlock { pointer: at_address(hand_out(span.base(), large)), is_zero }
 }
 
 fn take_mapping(store: &Store, large: Large) -> LargeBlock {
@@ -157,7 +115,8 @@ fn take_mapping(store: &Store, large: Large) -> LargeBlock {
     }
     let has_any_align = large.align <= REGION_BYTES;
     if has_any_align && let Some(base) = load_kept(store, large) {
-        return LargeBlock { pointer: wake(base, large), is_zero: false };
+        set_mapping_live(base);
+        return LargeBlock { pointer: at_address(hand_out(base, large)), is_zero: false };
     }
     if !store.charge(large.bytes) {
         return LargeBlock::NONE;
@@ -180,87 +139,101 @@ fn take_mapping(store: &Store, large: Large) -> LargeBlock {
     };
     store.mapped_bytes.fetch_add(large.bytes, Ordering::Relaxed);
     store.count_taken(large.bytes);
-    LargeBlock { pointer: wake(crate::base::address(base.as_ptr()), large), is_zero }
+    let block = hand_out(address(base.as_ptr()), large);
+    LargeBlock { pointer: at_address(block), is_zero }
 }
 
 fn load_kept(store: &Store, large: Large) -> Option<usize> {
-    store.kept_mappings()?.load(large.class? - SPAN_CLASSES, large.bytes)
+    store.kept_mappings()?.load(large.mapping_class()?, large.bytes)
 }
 
 /// Frees a block, or reports why it cannot.
-#[inline]
 pub(crate) fn free_large(
     store: &Store,
     thread_heap: Option<&ThreadHeap>,
     large: Large,
     block: usize,
 ) {
-    let base = if large.is_span() {
-        end_span(store, large, block)
-    } else {
-        end_mapping(store, large, block)
-    };
-    let kept = thread_heap.zip(large.class).is_some_and(|(thread_heap, class)| {
-        let cache = thread_heap.large_or_new(store, |cache| cache.has_place(class, large.bytes));
-        cache.is_some_and(|cache| cache.keep(class, large.bytes, base))
-    });
-    if !kept {
-        pass_on(store, large.class, large.bytes, base);
+    let found = find(store, large, block);
+    let cache = thread_heap.and_then(|thread_heap| thread_heap.large_or_new(store));
+    if let Some(cache) = cache {
+        if cache.kept(large.class) == block {
+            report(store, FaultKind::DoubleFree, block, large.bytes, 0);
+        }
+        cache.open(large.class);
+        if cache.keep(large.class, block) {
+            return;
+        }
     }
+    pass_on(store, large.class, found);
 }
 
-/// Ends the caller's ownership of a span; returns the address of its run.
-#[inline]
-fn end_span(store: &Store, large: Large, block: usize) -> usize {
+/// A live block above the slab classes.
+#[derive(Clone, Copy, Debug)]
+enum Found {
+    Span(Span),
+    Mapping { base: usize, bytes: usize },
+}
+
+/// Finds the live block at `block`, or reports why there is none.
+fn find(store: &Store, large: Large, block: usize) -> Found {
+    if large.is_span() { find_span(store, large, block) } else { find_mapping(store, large, block) }
+}
+
+fn find_span(store: &Store, large: Large, block: usize) -> Found {
     if !lookup(block).is_region_of(store.slot) {
         report(store, stranger_kind(store, block), block, large.bytes, 0);
     }
     // SAFETY: the map says that a region of this heap lies there.
     let region = unsafe { RegionRef::of(block) };
     match Span::locate(region, block, large.chunks()) {
-        Ok(span) if span.keep() => span.base(),
-        Ok(_) => report(store, FaultKind::DoubleFree, block, large.bytes, 0),
+        Ok(span) => Found::Span(span),
         Err(misuse) => report_misuse(store, misuse, block, large.bytes),
     }
 }
 
-/// Ends the caller's ownership of a mapping; returns its address.
-#[inline]
-fn end_mapping(store: &Store, large: Large, block: usize) -> usize {
+fn find_mapping(store: &Store, large: Large, block: usize) -> Found {
     let Some((base, head)) = mapping_at(block, lookup(block)) else {
         report(store, stranger_kind(store, block), block, large.bytes, 0)
     };
     if head.slot() != store.slot {
         report(store, FaultKind::WrongHeap, block, large.bytes, 0);
     }
-    if block - base != mapping_colour(head).offset_bytes() {
+    if block - base != mapping_colour(base).offset_bytes() {
         report(store, FaultKind::InteriorPointer, block, large.bytes, 0);
     }
-    let block_bytes = mapping_bytes(base);
-    if large.bytes != block_bytes {
-        report(store, FaultKind::WrongLayout, block, large.bytes, block_bytes);
+    let bytes = mapping_bytes(base);
+    if large.bytes != bytes {
+        report(store, FaultKind::WrongLayout, block, large.bytes, bytes);
     }
-    if head.kind() != EntryKind::Mapping || !set_mapping_kept(base, head) {
+    if head.kind() != EntryKind::Mapping {
         report(store, FaultKind::DoubleFree, block, large.bytes, 0);
     }
-    base
+    Found::Mapping { base, bytes }
 }
 
-/// Gives a kept block to the tier behind the thread's.
-fn pass_on(store: &Store, class: Option<usize>, bytes: usize, base: usize) {
-    match class {
-        Some(class) if class < SPAN_CLASSES => {
-            // SAFETY: [kept-once] the block just came back to this heap.
-            free_run(store, unsafe { Span::kept(base, bytes / CHUNK_BYTES) });
+/// Gives a block that came back to the tier behind the thread's.
+fn pass_on(store: &Store, class: usize, found: Found) {
+    match found {
+        Found::Span(span) => free_run(store, span),
+        Found::Mapping { base, bytes } => {
+            if !set_mapping_kept(base) {
+                report(store, FaultKind::DoubleFree, base, bytes, 0);
+            }
+            let is_kept =
+                class < LARGE_CLASSES && store.keep_mapping(class - SPAN_CLASSES, base, bytes);
+            if !is_kept {
+                retire(store, base, bytes);
+            }
         }
-        Some(class) if store.keep_mapping(class - SPAN_CLASSES, base, bytes) => {}
-        _ => retire(store, base, bytes),
     }
 }
 
 fn free_run(store: &Store, span: Span) {
+    if !span.free() {
+        report(store, FaultKind::DoubleFree, span.base(), span.bytes(), 0);
+    }
     store.count_given(span.bytes());
-    span.free();
     store.chunks_freed(span.region());
 }
 
@@ -274,16 +247,20 @@ fn retire(store: &Store, base: usize, bytes: usize) {
     unsafe { retire_mapping(base, store.shares_contents()) };
 }
 
-/// Gives what a thread keeps to the next tier. Holder of the tenure only.
+/// Gives what a thread keeps to the next tier, checking it. Holder of the tenure only.
 pub(crate) fn drain_large(store: &Store, cache: &LargeCache) {
     for class in 0..LARGE_CLASSES {
-        let bytes = large_class_bytes(class);
-        loop {
-            match cache.take(class, bytes) {
-                0 => break,
-                base => pass_on(store, Some(class), bytes, base),
-            }
+        let block = cache.close(class);
+        if block != 0 {
+            pass_on(store, class, find(store, Large::of_class(class), block));
         }
+    }
+}
+
+/// Gives on what a thread kept and did not use since the last sweep. Holder of the tenure only.
+pub(crate) fn sweep_large(store: &Store, cache: &LargeCache) {
+    for class in (0..LARGE_CLASSES).filter(|&class| cache.age(class)) {
+        pass_on(store, class, find(store, Large::of_class(class), cache.close(class)));
     }
 }
 
@@ -367,7 +344,7 @@ fn resize_mapping(store: &Store, block: usize, from: Large, to: Large) -> Resize
     };
     let Some(base) = base else { return Resized::Refused };
     let colour = to.colour_at(block - old_base);
-    set_mapping_live(base, colour);
+    set_mapping_colour(base, colour);
     let resized = base + colour.offset_bytes();
     if resized == block { Resized::InPlace } else { Resized::Moved(at_address(resized)) }
 }
@@ -386,7 +363,7 @@ fn remap(store: &Store, base: usize, from: usize, large: Large) -> Option<usize>
         let replace = |place, target| store.mappings.replace(place, target);
         // SAFETY: (1) the caller's live mapping, which it gives up for the new one.
         let target = unsafe { crate::region::move_mapping(base, to, large.align, replace) };
-        result = target.map(|target| crate::base::address(target.as_ptr()));
+        result = target.map(|target| address(target.as_ptr()));
     }
     if result.is_none() {
         store.uncharge(more);

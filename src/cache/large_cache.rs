@@ -1,100 +1,120 @@
 //! What a thread keeps of blocks above the slab classes.
 //!
 //! It fills a metadata block that the thread heap gets when the first such block comes back. A
-//! magazine of these classes has one round or two, so there is no cursor: a place is empty or not.
-//! The blocks themselves are not touched; a free past the cap goes on to the next tier by itself
-//! and leaves what is kept here alone.
+//! magazine of these classes has one round, so there is no cursor: the place of a class is closed,
+//! open and empty, or holds a block. It is opened by the first block that comes back, if the
+//! thread's bytes allow, so that later ones need no account. A free that finds no open place goes
+//! on to the next tier by itself and leaves what is kept here alone.
+//!
+//! As with magazines, what is kept counts as taken and is checked when it leaves the cache.
 //!
 //! *Concurrency*: the holder of the thread heap's tenure writes; others read for statistics, so
 //! all fields are relaxed atomics.
 //!
 //! *Neighbours*: stands on `base`; thread heaps have one each, `large` uses it.
 
-use crate::base::{LARGE_CLASSES, SPAN_CLASSES};
-use crate::config::SPANS_KEPT;
+use crate::base::{LARGE_CLASSES, large_class_bytes};
 use crate::sync::{AtomicUsize, Ordering};
 
-const PLACES: usize = SPAN_CLASSES * SPANS_KEPT + LARGE_CLASSES - SPAN_CLASSES;
+/// A place that keeps nothing.
+const CLOSED: usize = 0;
+/// A place that has nothing and may keep a block.
+const OPEN: usize = 1;
+/// Bit of a kept block that was there at the last sweep.
+const OLD: usize = 2;
+
+/// One for each class, and one for blocks without a class, which stays closed.
+const PLACES: usize = LARGE_CLASSES + 1;
 
 /// Spans and mappings one thread keeps.
 #[repr(C)]
 #[derive(Debug)]
 pub(crate) struct LargeCache {
-    /// Bytes that may still be kept.
-    bytes_left: AtomicUsize,
-    /// Sweeps since something was kept or taken.
-    idle_sweeps: AtomicUsize,
-    /// Addresses of runs and mappings, 0 for none.
+    /// A block's address, `CLOSED` or `OPEN`, by class.
     places: [AtomicUsize; PLACES],
+    /// Bytes for which places may yet be opened.
+    bytes_left: AtomicUsize,
 }
 
 const _: () = assert!(
     size_of::<LargeCache>() <= crate::config::MAGAZINE_BYTES,
-    "a large cache fills a metadata block: lower SPANS_KEPT"
+    "a large cache fills a metadata block"
 );
 
 impl LargeCache {
     /// Returns a cache that may keep so many bytes.
     pub(super) const fn new(bytes: usize) -> LargeCache {
         LargeCache {
+            places: [const { AtomicUsize::new(CLOSED) }; PLACES],
             bytes_left: AtomicUsize::new(bytes),
-            idle_sweeps: AtomicUsize::new(0),
-            places: [const { AtomicUsize::new(0) }; PLACES],
         }
     }
 
-    /// Takes a kept block of `class`, which has `bytes` bytes; 0 when there is none.
-    #[inline]
-    pub(super) fn take(&self, class: usize, bytes: usize) -> usize {
-        for place in self.places_of(class).iter().rev() {
-            let block = place.load(Ordering::Relaxed);
-            if block != 0 {
-                place.store(0, Ordering::Relaxed);
-                let left = self.bytes_left.load(Ordering::Relaxed) + bytes;
-                self.bytes_left.store(left, Ordering::Relaxed);
-                self.idle_sweeps.store(0, Ordering::Relaxed);
-                return block;
-            }
+    /// Takes the kept block of `class`; 0 when there is none.
+    #[inline(always)]
+    pub(super) fn take(&self, class: usize) -> usize {
+        let place = self.place(class);
+        let block = place.load(Ordering::Relaxed) & !OLD;
+        if block <= OPEN {
+            return 0;
         }
-        0
+        place.store(OPEN, Ordering::Relaxed);
+        block
     }
 
-    /// Keeps a block of `class`, which has `bytes` bytes; returns whether it did.
-    #[inline]
-    pub(super) fn keep(&self, class: usize, bytes: usize, block: usize) -> bool {
-        let left = self.bytes_left.load(Ordering::Relaxed);
-        if left < bytes {
+    /// Keeps a block of `class` in its open place; returns false when there is none.
+    #[inline(always)]
+    pub(super) fn keep(&self, class: usize, block: usize) -> bool {
+        let place = self.place(class);
+        if place.load(Ordering::Relaxed) != OPEN {
             return false;
         }
-        let mut places = self.places_of(class).iter();
-        let Some(place) = places.find(|place| place.load(Ordering::Relaxed) == 0) else {
-            return false;
-        };
         place.store(block, Ordering::Relaxed);
-        self.bytes_left.store(left - bytes, Ordering::Relaxed);
         true
     }
 
-    /// Returns whether there is place for a block of `class`, which has `bytes` bytes.
-    #[inline]
-    pub(super) fn has_place(&self, class: usize, bytes: usize) -> bool {
-        self.bytes_left.load(Ordering::Relaxed) >= bytes
-            && self.places_of(class).iter().any(|place| place.load(Ordering::Relaxed) == 0)
+    /// Returns the kept block of `class`; 0 when there is none.
+    pub(crate) fn kept(&self, class: usize) -> usize {
+        let block = self.place(class).load(Ordering::Relaxed) & !OLD;
+        if block <= OPEN { 0 } else { block }
     }
 
-    /// Counts a sweep; returns how many there were since something was taken.
-    pub(super) fn count_sweep(&self) -> usize {
-        let sweeps = self.idle_sweeps.load(Ordering::Relaxed) + 1;
-        self.idle_sweeps.store(sweeps, Ordering::Relaxed);
-        sweeps
-    }
-
-    #[inline]
-    fn places_of(&self, class: usize) -> &[AtomicUsize] {
-        let spans = SPAN_CLASSES * SPANS_KEPT;
-        match class.checked_sub(SPAN_CLASSES) {
-            None => &self.places[class * SPANS_KEPT..][..SPANS_KEPT],
-            Some(mapping) => &self.places[spans + mapping..][..1],
+    /// Opens the place of `class` if it is closed and the bytes allow.
+    pub(super) fn open(&self, class: usize) {
+        let left = self.bytes_left.load(Ordering::Relaxed);
+        let place = self.place(class);
+        let bytes = large_class_bytes(class);
+        if class < LARGE_CLASSES && place.load(Ordering::Relaxed) == CLOSED && left >= bytes {
+            self.bytes_left.store(left - bytes, Ordering::Relaxed);
+            place.store(OPEN, Ordering::Relaxed);
         }
+    }
+
+    /// Closes the place of `class`; returns what was kept there, 0 for nothing.
+    pub(super) fn close(&self, class: usize) -> usize {
+        let block = self.kept(class);
+        let place = self.place(class);
+        if place.load(Ordering::Relaxed) != CLOSED {
+            let left = self.bytes_left.load(Ordering::Relaxed) + large_class_bytes(class);
+            self.bytes_left.store(left, Ordering::Relaxed);
+            place.store(CLOSED, Ordering::Relaxed);
+        }
+        block
+    }
+
+    /// Marks the kept block of `class` as old; returns whether it was so already.
+    pub(super) fn age(&self, class: usize) -> bool {
+        let place = self.place(class);
+        let block = place.load(Ordering::Relaxed);
+        if block > OPEN {
+            place.store(block | OLD, Ordering::Relaxed);
+        }
+        block > OPEN && block & OLD != 0
+    }
+
+    #[inline(always)]
+    fn place(&self, class: usize) -> &AtomicUsize {
+        // SAFETY: [class-pure] a class is at most LARGE_CLASSES, which has a place.
+        unsafe { self.places.get_unchecked(class) }
     }
 }

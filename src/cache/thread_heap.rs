@@ -18,7 +18,7 @@ use core::ptr;
 
 use super::class_state::ClassState;
 use super::flush::give_group;
-use super::large::drain_large;
+use super::large::{drain_large, sweep_large};
 use super::large_cache::LargeCache;
 use super::magazine::{Bin, Magazine, exchange_mark};
 use super::store::Store;
@@ -26,7 +26,7 @@ use super::supply::Lease;
 use crate::base::{
     META_CLASS, SLAB_CLASSES, address, home_mask, in_register, magazine_bytes, magazine_rounds,
 };
-use crate::config::{EMPTY_MAGAZINES_KEPT, IDLE_SWEEPS, WARM_ROUNDS_KEPT};
+use crate::config::{EMPTY_MAGAZINES_KEPT, WARM_ROUNDS_KEPT};
 use crate::region::RegionRef;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
@@ -308,33 +308,20 @@ impl ThreadHeap {
     }
 
     /// Returns the spans and mappings kept, making the cache first if need be; `None` when there
-    /// is no memory for it, or when it does not pass `test`.
-    #[inline]
-    pub(super) fn large_or_new(
-        &self,
-        store: &Store,
-        test: impl Fn(&LargeCache) -> bool,
-    ) -> Option<&LargeCache> {
-        if self.large.load(Ordering::Relaxed).is_null() {
-            self.make_large(store);
-        }
-        self.large().filter(|cache| test(cache))
-    }
-
-    #[cold]
-    fn make_large(&self, store: &Store) {
-        if store.policy.thread_large_bytes != 0 && store.policy.decay_ms != 0 {
+    /// is no memory for it, or when the heap's threads keep none.
+    pub(super) fn large_or_new(&self, store: &Store) -> Option<&LargeCache> {
+        let keeps_some = store.policy.thread_large_bytes != 0 && store.policy.decay_ms != 0;
+        if keeps_some && self.large.load(Ordering::Relaxed).is_null() {
             let made = store.new_large_cache(self.lease().region);
             self.large.store(made, Ordering::Relaxed);
         }
+        self.large()
     }
 
-    /// Gives back spans and mappings that were not used for some sweeps. Holder of the tenure only.
+    /// Gives back spans and mappings that were not used since the last sweep. Holder of the tenure only.
     pub(crate) fn sweep_large(&self, store: &Store) {
-        if let Some(cache) = self.large()
-            && cache.count_sweep() > IDLE_SWEEPS
-        {
-            drain_large(store, cache);
+        if let Some(cache) = self.large() {
+            sweep_large(store, cache);
         }
     }
 

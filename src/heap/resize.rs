@@ -14,9 +14,9 @@ use core::ptr::NonNull;
 
 use super::{Heap, thread};
 use crate::base::{
-    Tier, address, class_of, fast_block_bytes, is_aligned, is_fast_layout, slab_block_bytes,
+    Large, Tier, address, class_of, fast_block_bytes, is_aligned, is_fast_layout, slab_block_bytes,
 };
-use crate::cache::{Large, Resized, resize_large, take_kept};
+use crate::cache::{Resized, resize_large, take_kept};
 
 /// Whether the bytes behind the caller's must read as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,17 +38,20 @@ pub(super) fn block_bytes(layout: Layout) -> usize {
     }
 }
 
-/// Returns the tier of a layout and, above the slab classes, what it asks for.
-fn large_of(layout: Layout) -> (Tier, Option<Large>) {
-    let tier = class_of(layout.size(), layout.align());
-    (tier, Large::of(tier, layout.size(), layout.align()))
+/// Returns what a layout above the slab classes asks for.
+#[inline]
+fn large_of(layout: Layout) -> Option<Large> {
+    Large::of(layout.size(), layout.align())
 }
 
 /// [`block_bytes`] of layouts that are not fast ones.
+#[inline]
 fn odd_block_bytes(layout: Layout) -> usize {
-    match large_of(layout) {
-        (_, Some(large)) => large.usable_bytes(),
-        (Tier::Slab(class), None) => slab_block_bytes(class),
+    if let Some(large) = large_of(layout) {
+        return large.usable_bytes();
+    }
+    match class_of(layout.size(), layout.align()) {
+        Tier::Slab(class) => slab_block_bytes(class),
         _ => 0,
     }
 }
@@ -56,7 +59,7 @@ fn odd_block_bytes(layout: Layout) -> usize {
 impl Heap {
     /// Allocates a block whose bytes are all zero; `None` when there is no memory.
     pub(super) fn allocate_zeroed_block(&self, layout: Layout) -> Option<NonNull<u8>> {
-        let (block, is_zero) = match large_of(layout).1 {
+        let (block, is_zero) = match large_of(layout) {
             Some(large) => {
                 let kept = take_kept(thread::current(self.entry()), large);
                 if kept.is_null() { self.allocate_large(large) } else { (kept, false) }
@@ -109,20 +112,19 @@ impl Heap {
         from: Layout,
         to: Layout,
     ) -> Option<NonNull<u8>> {
-        match (large_of(from), large_of(to)) {
-            ((from_tier @ Tier::Slab(_), _), (to_tier, _)) if from_tier == to_tier => {
-                is_aligned(address(block.as_ptr()), to.align()).then_some(block)
-            }
-            ((_, Some(from)), (_, Some(to))) => {
-                let store = &self.core()?.store;
-                match resize_large(store, address(block.as_ptr()), from, to) {
-                    Resized::InPlace => Some(block),
-                    Resized::Moved(moved) => NonNull::new(moved),
-                    Resized::Refused => None,
-                }
-            }
-            _ => None,
+        if let (Some(from), Some(to)) = (large_of(from), large_of(to)) {
+            let store = &self.core()?.store;
+            return match resize_large(store, address(block.as_ptr()), from, to) {
+                Resized::InPlace => Some(block),
+                Resized::Moved(moved) => NonNull::new(moved),
+                Resized::Refused => None,
+            };
         }
+        let from_tier = class_of(from.size(), from.align());
+        let is_same = from_tier == class_of(to.size(), to.align())
+            && matches!(from_tier, Tier::Slab(_))
+            && is_aligned(address(block.as_ptr()), to.align());
+        is_same.then_some(block)
     }
 }
 

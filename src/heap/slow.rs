@@ -12,9 +12,9 @@ use core::ptr::{self, NonNull};
 use super::core::HeapCore;
 use super::sweep::sweep_if_due;
 use super::{Heap, thread};
-use crate::base::{Tier, address, at_address, class_of};
+use crate::base::{Large, Tier, address, at_address, class_of};
 use crate::cache::{
-    Large, ThreadHeap, free_at_home, free_large, free_stray, give_block, give_with_spares,
+    ThreadHeap, free_at_home, free_large, free_stray, give_block, give_with_spares, keep_quickly,
     recirculate, refill, take_block, take_kept, take_large,
 };
 use crate::os::{FaultKind, FaultSite, fault};
@@ -61,19 +61,19 @@ impl Heap {
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn allocate_slow(&self, size: usize, align: usize) -> *mut u8 {
-        let tier = class_of(size, align);
-        if tier == Tier::Zero {
-            return at_address(align);
-        }
-        if let Some(large) = Large::of(tier, size, align) {
-            let block = take_kept(thread::current(self.entry()), large);
+        if let Some(large) = Large::of(size, align) {
+            let thread_heap = thread::current(self.entry());
+            let block = take_kept(thread_heap, large);
             return if block.is_null() { self.allocate_large(large).0 } else { block };
         }
-        let Tier::Slab(class) = tier else { return ptr::null_mut() };
-        self.allocate_with(|core| allocate_slab(core, class))
+        match class_of(size, align) {
+            Tier::Slab(class) => self.allocate_with(|core| allocate_slab(core, class)),
+            _ => at_address(align),
+        }
     }
 
     /// Allocates a span or a mapping the thread does not keep; returns whether it is all zero.
+    #[inline(never)]
     pub(super) fn allocate_large(&self, large: Large) -> (*mut u8, bool) {
         let mut is_zero = false;
         let block = self.allocate_with(|core| {
@@ -113,18 +113,34 @@ impl Heap {
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn deallocate_slow(&self, block: NonNull<u8>, size: usize, align: usize) {
-        let tier = class_of(size, align);
-        if tier == Tier::Zero {
+        let block = address(block.as_ptr());
+        if let Some(large) = Large::of(size, align) {
+            let entry = self.entry();
+            let thread_heap = thread::current(entry);
+            if !keep_quickly(thread_heap, thread::slot_of(entry), large, block) {
+                self.free_large(large, block);
+            }
             return;
         }
-        let block = address(block.as_ptr());
-        let Some(core) = self.core() else { foreign_to_unused(self.name(), block) };
-        if let Some(large) = Large::of(tier, size, align) {
-            free_large(&core.store, thread_heap(core), large, block);
-        } else if let Tier::Slab(class) = tier {
-            free_slab(core, class, block);
+        if let Tier::Slab(class) = class_of(size, align) {
+            free_slab(self.core_of(block), class, block);
+            sweep_if_due();
         }
+    }
+
+    #[inline(never)]
+    fn free_large(&self, large: Large, block: usize) {
+        let core = self.core_of(block);
+        free_large(&core.store, thread_heap(core), large, block);
         sweep_if_due();
+    }
+
+    /// Returns the core, to free `block`.
+    fn core_of(&self, block: usize) -> &HeapCore {
+        match self.core() {
+            Some(core) => core,
+            None => foreign_to_unused(self.name(), block),
+        }
     }
 }
 

@@ -11,11 +11,14 @@ use core::fmt;
 
 use super::core::{HeapCore, live_slots};
 use super::{Heap, HeapId};
-use crate::base::{META_CLASS, SLAB_CLASSES, magazine_rounds, slab_block_bytes};
+use crate::base::{
+    LARGE_CLASSES, META_CLASS, SLAB_CLASSES, align_down, large_class_bytes, magazine_rounds,
+    slab_block_bytes,
+};
 use crate::cache::Tenure;
-use crate::config::{NAME_BYTES_MAX, REGION_CHUNKS};
+use crate::config::{NAME_BYTES_MAX, REGION_BYTES, REGION_CHUNKS};
 use crate::region::{EntryKind, RegionRef, lookup, mapping_bytes, mapping_colour};
-use crate::slab::{Slab, kept_bytes, span_around};
+use crate::slab::{Slab, span_around};
 use crate::sync::Ordering;
 
 /// What a heap holds, as of one moment.
@@ -171,7 +174,6 @@ impl HeapStats {
     }
 
     fn look_at(&mut self, core: &HeapCore) {
-        self.look_at_caches(core);
         for region in core.store.all_regions() {
             self.regions += 1;
             self.look_at_region(region);
@@ -179,6 +181,7 @@ impl HeapStats {
         for base in core.store.mappings.iter() {
             self.look_at_mapping(base);
         }
+        self.look_at_caches(core);
         for class in &mut self.classes {
             class.live_blocks = class.live_blocks.saturating_sub(class.cached_blocks);
             self.live_blocks += class.live_blocks;
@@ -199,6 +202,9 @@ impl HeapStats {
             for (class, stats) in self.classes.iter_mut().enumerate() {
                 stats.cached_blocks += thread_heap.cached_blocks(class);
             }
+            for class in 0..LARGE_CLASSES {
+                self.look_at_kept(class, thread_heap.large().map_or(0, |cache| cache.kept(class)));
+            }
         }
         for (class, stats) in self.classes.iter_mut().enumerate() {
             let stored = core.store.depot(class).map_or(0, |depot| depot.count());
@@ -206,12 +212,34 @@ impl HeapStats {
         }
     }
 
+    /// Takes off a block that a thread keeps, counted as a live one elsewhere.
+    fn look_at_kept(&mut self, class: usize, block: usize) {
+        if block == 0 {
+            return;
+        }
+        let entry = lookup(block);
+        let bytes = match entry.kind() {
+            EntryKind::Region => {
+                // SAFETY: [kept-once] kept spans lie in regions of this heap.
+                let region = unsafe { RegionRef::of(block) };
+                span_around(region, block).map_or(0, |span| span.bytes)
+            }
+            _ => {
+                self.mappings = self.mappings.saturating_sub(1);
+                let base = align_down(block, REGION_BYTES);
+                mapping_colour(base).usable_bytes(mapping_bytes(base))
+            }
+        };
+        self.live_blocks = self.live_blocks.saturating_sub(1);
+        self.live_bytes = self.live_bytes.saturating_sub(bytes);
+        self.kept_large_bytes += large_class_bytes(class);
+    }
+
     fn look_at_mapping(&mut self, base: usize) {
-        let head = lookup(base);
-        if head.kind() == EntryKind::Mapping {
+        if lookup(base).kind() == EntryKind::Mapping {
             self.mappings += 1;
             self.live_blocks += 1;
-            self.live_bytes += mapping_colour(head).usable_bytes(mapping_bytes(base));
+            self.live_bytes += mapping_colour(base).usable_bytes(mapping_bytes(base));
         } else {
             self.kept_large_bytes += mapping_bytes(base);
         }
@@ -234,7 +262,6 @@ impl HeapStats {
                 self.live_bytes += span.bytes;
             }
         }
-        self.kept_large_bytes += kept_bytes(region);
     }
 }
 

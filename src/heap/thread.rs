@@ -101,6 +101,12 @@ pub(super) const fn entry_of(slot: usize) -> usize {
     offset_of!(SlotTable, entries) + slot * size_of::<usize>()
 }
 
+/// Returns the slot whose entry lies at an offset that [`entry_of`] gave; of other offsets, no slot.
+#[inline]
+pub(super) const fn slot_of(entry: usize) -> usize {
+    entry.wrapping_sub(offset_of!(SlotTable, entries)) / size_of::<usize>()
+}
+
 /// Returns the calling thread's thread heap by the offset of its entry; `UNBOUND` when it is
 /// not bound.
 // Inlined always: benchmark `hot`, a call here doubles the instructions of a pair.

@@ -11,8 +11,8 @@ use core::fmt;
 
 use super::Heap;
 use super::core::HeapCore;
-use crate::base::{PARTIAL_CLASSES, SLAB_CLASSES, address, run_mask, slab_blocks};
-use crate::cache::Store;
+use crate::base::{LARGE_CLASSES, PARTIAL_CLASSES, SLAB_CLASSES, address, run_mask, slab_blocks};
+use crate::cache::{Store, ThreadHeap};
 use crate::config::REGION_CHUNKS;
 use crate::region::{EntryKind, RegionRef, lookup, mapping_bytes, mapping_place};
 use crate::slab::{Control, Slab, State};
@@ -66,6 +66,7 @@ fn verify_held(core: &HeapCore) -> Result<(), Violation> {
     verify_mappings(&core.store)?;
     verify_account(core)?;
     verify_counts(core)?;
+    verify_kept(core)?;
     verify_caches(core)
 }
 
@@ -159,8 +160,7 @@ fn verify_slab(slab: Slab) -> Result<(), Violation> {
 fn verify_takers(core: &HeapCore) -> Result<(), Violation> {
     for region in core.store.all_regions() {
         for slab in Slab::all_of(region).filter(|slab| slab.control().state() == State::Active) {
-            let is_taken =
-                |heap: &&crate::cache::ThreadHeap| heap.class(slab.class()).slab() == Some(slab);
+            let is_taken = |heap: &&ThreadHeap| heap.class(slab.class()).slab() == Some(slab);
             let takers = core.store.thread_heaps().filter(is_taken).count();
             hold(takers == 1, "slab-one-taker", slab.base())?;
         }
@@ -176,6 +176,20 @@ fn verify_counts(core: &HeapCore) -> Result<(), Violation> {
         for (class, &count) in counts.iter().enumerate() {
             let is_exact = thread_heap.cached_blocks(class) == count;
             hold(is_exact, "cached-count-exact", address(&raw const *thread_heap))?;
+        }
+    }
+    Ok(())
+}
+
+/// Checks that what threads keep of large blocks is live and kept once.
+fn verify_kept(core: &HeapCore) -> Result<(), Violation> {
+    for class in 0..LARGE_CLASSES {
+        let kept = |heap: &ThreadHeap| heap.large().map_or(0, |cache| cache.kept(class));
+        for (number, heap) in core.store.thread_heaps().enumerate() {
+            let block = kept(heap);
+            let others = core.store.thread_heaps().skip(number + 1);
+            let is_once = block == 0 || others.into_iter().all(|other| kept(other) != block);
+            hold(is_once, "kept-once", block)?;
         }
     }
     Ok(())

@@ -90,7 +90,7 @@ impl Heap {
         let core = self.core()?;
         let place = address(pointer.as_ptr());
         if let Some((base, head)) = mapping_at(place, lookup(place)) {
-            let colour = mapping_colour(head);
+            let colour = mapping_colour(base);
             let is_block = head.slot() == core.store.slot && base + colour.offset_bytes() == place;
             return is_block.then(|| colour.usable_bytes(mapping_bytes(base)));
         }
@@ -146,9 +146,8 @@ impl HeapCore {
             for_each_span(region, &mut act);
         }
         for base in self.store.mappings.iter() {
-            let head = lookup(base);
-            if head.kind() == EntryKind::Mapping {
-                let colour = mapping_colour(head);
+            if lookup(base).kind() == EntryKind::Mapping {
+                let colour = mapping_colour(base);
                 act(base + colour.offset_bytes(), colour.usable_bytes(mapping_bytes(base)));
             }
         }

@@ -16,7 +16,7 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::chunks::{claim_run, claim_run_at, give_run};
-use crate::base::{PARTIAL_CLASSES, address, align_down, at_address, bits_of, run_mask};
+use crate::base::{Colour, PARTIAL_CLASSES, address, align_down, at_address, bits_of, run_mask};
 use crate::config::{
     BITMAP_WORDS_MAX, CHUNK_BYTES, LINE_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
 };
@@ -31,11 +31,11 @@ const REACH_STEPS: usize = CHUNK_BYTES / REACH_BYTES;
 /// Mark of a region whose thread heap is being built: that of no thread heap.
 pub(crate) const LEASED_FOR_BUILDING: u32 = u32::MAX;
 
-const HEAD_BYTES: usize = 1024;
+const HEAD_BYTES: usize = 1536;
 /// Bytes a thread heap may have.
 pub(crate) const THREAD_AREA_BYTES: usize = 2048;
 /// Bytes of the area for the heap's core.
-pub(crate) const CORE_AREA_BYTES: usize = 2048;
+pub(crate) const CORE_AREA_BYTES: usize = 1536;
 const CORE_AREA: usize = HEAD_BYTES;
 
 /// Bytes of one page of the header; where it is matters for address translation, not to the OS.
@@ -98,6 +98,9 @@ pub(crate) struct Region {
     /// How much of each chunk was handed out since it was last known zero, in steps of 4 KiB.
     /// Written by the chunk's exclusive owner; read by statistics and purge.
     reached: [AtomicU8; REGION_CHUNKS],
+    /// Where in their runs the blocks of spans start, by first chunk. Written by the span's owner
+    /// when the span is handed out.
+    colours: [AtomicU8; REGION_CHUNKS],
 }
 
 /// A region by address; may be kept as long as its heap lives.
@@ -417,6 +420,18 @@ impl Region {
     /// Returns the free word, a snapshot.
     pub(crate) fn free_chunks(&self) -> u64 {
         self.free.load(Ordering::Acquire)
+    }
+
+    /// Returns where the block of the span at `chunk` starts.
+    #[inline(always)]
+    pub(crate) fn colour_of(&self, chunk: usize) -> Colour {
+        Colour(self.colours[chunk % REGION_CHUNKS].load(Ordering::Relaxed).into())
+    }
+
+    /// Records where the block of the span at `chunk` starts; the caller owns the span.
+    #[inline(always)]
+    pub(crate) fn set_colour(&self, chunk: usize, colour: Colour) {
+        self.colours[chunk % REGION_CHUNKS].store(colour.0 as u8, Ordering::Relaxed);
     }
 
     /// Returns the bytes that a hand-out of the first `bytes` bytes of a run reaches first; the

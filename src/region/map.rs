@@ -18,10 +18,10 @@
 
 use core::ptr;
 
-use crate::base::at_address;
+use crate::base::{Colour, at_address};
 use crate::config::REGION_LOG2;
 use crate::os::{map_aligned, os_page_bytes, unmap};
-use crate::sync::{AtomicPtr, AtomicU64, AtomicUsize, Links, Ordering};
+use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Links, Ordering};
 
 const LEAF_LOG2: u32 = 13;
 const LEAF_ENTRIES: usize = 1 << LEAF_LOG2;
@@ -90,6 +90,13 @@ impl Entry {
         self.0 >> PAYLOAD_SHIFT
     }
 
+    /// Returns whether this is the first part of a live mapping of the heap in `slot`.
+    #[inline]
+    pub(crate) fn is_mapping_of(self, slot: usize) -> bool {
+        let mask = (1 << PAYLOAD_SHIFT) - 1;
+        self.0 & mask == EntryKind::Mapping as u64 | (slot as u64) << KIND_BITS
+    }
+
     /// Returns whether this is a region of the heap in `slot`.
     #[inline]
     pub(crate) fn is_region_of(self, slot: usize) -> bool {
@@ -102,6 +109,8 @@ struct Leaf {
     entries: [AtomicU64; LEAF_ENTRIES],
     /// Bytes of the mapping that starts there. Written before its entry, read after.
     lengths: [AtomicUsize; LEAF_ENTRIES],
+    /// Where in it the block starts. Written by the mapping's owner when it is handed out.
+    colours: [AtomicU8; LEAF_ENTRIES],
 }
 
 static ROOT: [AtomicPtr<Leaf>; ROOT_ENTRIES] =
@@ -133,19 +142,13 @@ pub(super) fn set(address: usize, entry: Entry) {
 }
 
 /// Replaces the entry of `address` if it is `from`; returns whether it was.
-#[inline]
 pub(super) fn exchange(address: usize, from: Entry, to: Entry) -> bool {
     let unit = address >> REGION_LOG2;
-    let exchanged = leaf_of(unit).map(|leaf| {
+    leaf_of(unit).is_some_and(|leaf| {
+        let place = &leaf.entries[unit % LEAF_ENTRIES];
         // AcqRel: as `set` and `lookup`.
-        leaf.entries[unit % LEAF_ENTRIES].compare_exchange(
-            from.0,
-            to.0,
-            Ordering::AcqRel,
-            Ordering::Relaxed,
-        )
-    });
-    exchanged.is_some_and(|exchanged| exchanged.is_ok())
+        place.compare_exchange(from.0, to.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    })
 }
 
 /// Sets the bytes of the mapping at `address`, before its entry is set.
@@ -160,6 +163,23 @@ pub(super) fn set_length(address: usize, bytes: usize) {
 pub(super) fn length(address: usize) -> usize {
     let unit = address >> REGION_LOG2;
     leaf_of(unit).map_or(0, |leaf| leaf.lengths[unit % LEAF_ENTRIES].load(Ordering::Relaxed))
+}
+
+/// Returns where in the mapping at `address` its block starts.
+#[inline]
+pub(crate) fn mapping_colour(address: usize) -> Colour {
+    let unit = address >> REGION_LOG2;
+    let colour = |leaf: &Leaf| leaf.colours[unit % LEAF_ENTRIES].load(Ordering::Relaxed);
+    leaf_of(unit).map_or(Colour::NONE, |leaf| Colour(colour(leaf).into()))
+}
+
+/// Records where in the mapping at `address` its block starts; the caller owns the mapping.
+#[inline]
+pub(crate) fn set_mapping_colour(address: usize, colour: Colour) {
+    let unit = address >> REGION_LOG2;
+    if let Some(leaf) = leaf_of(unit) {
+        leaf.colours[unit % LEAF_ENTRIES].store(colour.0 as u8, Ordering::Relaxed);
+    }
 }
 
 /// Gives the region at `base` to the heap in `slot`.

@@ -5,7 +5,7 @@
 //! heap's roster lie in the region map; the mapping itself holds the caller's bytes only.
 //!
 //! ```text
-//! Nothing ── map ──> live (Mapping) <── keep, wake ──> KeptMapping, in a tier of its heap
+//! Nothing ── map ──> live (Mapping) <── keep, wake ──> KeptMapping, in its heap's depot
 //!    ^                     │                                │
 //!    └────── unmap ────────┴──────────── retire ────────────┴──> CachedMapping, the process's
 //! ```
@@ -22,7 +22,7 @@ use core::ptr::NonNull;
 
 use super::block_depot::BlockDepot;
 use super::map::{self, Entry, EntryKind, MapLinks};
-use crate::base::{Colour, MAPPING_CLASSES, SPAN_CLASSES, address, at_address, mapping_class};
+use crate::base::{MAPPING_CLASSES, SPAN_CLASSES, address, at_address, mapping_class};
 use crate::config::{
     COLOUR_BYTES, PROCESS_MAPPING_BYTES_MAX, PROCESS_MAPPINGS_KEPT, REGION_BYTES, REGION_LOG2,
 };
@@ -76,7 +76,7 @@ pub(crate) fn adopt_cached_mapping(
     bytes: usize,
     place: impl FnOnce(usize) -> Option<usize>,
 ) -> Option<NonNull<u8>> {
-    let class = mapping_class(bytes)? - SPAN_CLASSES;
+    let class = mapping_class(bytes)?;
     let base = PROCESS.load(class, bytes)?;
     match place(base) {
         Some(place) => {
@@ -90,38 +90,23 @@ pub(crate) fn adopt_cached_mapping(
     }
 }
 
-/// Bits of a mapping's payload for its roster place; above them its colour.
-const PLACE_BITS: u32 = 36;
-
 /// Returns the roster place that the first entry of a heap's mapping names.
-#[inline]
 pub(crate) fn mapping_place(head: Entry) -> usize {
-    (head.payload() & ((1 << PLACE_BITS) - 1)) as usize
+    head.payload() as usize
 }
 
-/// Returns where in the mapping its block starts.
-#[inline]
-pub(crate) fn mapping_colour(head: Entry) -> Colour {
-    Colour((head.payload() >> PLACE_BITS) as usize)
-}
-
-/// Marks the mapping at `base`, live as `head` says, as kept by its heap; returns whether it still
-/// was: of two threads that free the same mapping at once, one is told so.
-#[inline]
-pub(crate) fn set_mapping_kept(base: usize, head: Entry) -> bool {
-    map::exchange(base, head, Entry::new(EntryKind::KeptMapping, head.slot(), head.payload()))
-}
-
-/// Marks the mapping at `base` as handed out, its block starting as `colour` says.
-#[inline]
-pub(crate) fn set_mapping_live(base: usize, colour: Colour) {
+/// Marks the live mapping at `base` as kept by its heap for all threads; returns whether it was
+/// live: of two threads that give up the same mapping at once, one is told so.
+pub(crate) fn set_mapping_kept(base: usize) -> bool {
     let head = map::lookup(base);
-    let payload = payload_of(mapping_place(head), colour);
-    map::set(base, Entry::new(EntryKind::Mapping, head.slot(), payload));
+    let kept = Entry::new(EntryKind::KeptMapping, head.slot(), head.payload());
+    head.kind() == EntryKind::Mapping && map::exchange(base, head, kept)
 }
 
-fn payload_of(place: usize, colour: Colour) -> u64 {
-    place as u64 | (colour.0 as u64) << PLACE_BITS
+/// Marks the kept mapping at `base` as live.
+pub(crate) fn set_mapping_live(base: usize) {
+    let head = map::lookup(base);
+    map::set(base, Entry::new(EntryKind::Mapping, head.slot(), head.payload()));
 }
 
 /// Takes a mapping its heap gives up: keeps it for the next heap if it `may_be_shared` and there
@@ -136,7 +121,7 @@ pub(crate) unsafe fn retire_mapping(base: usize, may_be_shared: bool) {
         let slot = map::lookup(base).slot();
         // Remembers whose it was, for the report of a second free.
         map::set(base, Entry::new(EntryKind::CachedMapping, slot, WAS_MAPPING));
-        if PROCESS.store(class - SPAN_CLASSES, base, bytes, PROCESS_MAPPING_BYTES_MAX) {
+        if PROCESS.store(class, base, bytes, PROCESS_MAPPING_BYTES_MAX) {
             return;
         }
     }
@@ -226,6 +211,7 @@ pub(crate) unsafe fn move_mapping(
         return None;
     }
     map::set_length(target_base, bytes);
+    map::set_mapping_colour(target_base, map::mapping_colour(base));
     set_tails(target_base, REGION_BYTES, bytes, EntryKind::MappingTail);
     replace(mapping_place(entry), target_base);
     map::set(target_base, entry);
@@ -303,5 +289,5 @@ pub(crate) fn mapping_bytes(base: usize) -> usize {
 /// Gives the mapping at `base` to the heap in `slot`, whose roster lists it at `place`.
 pub(crate) fn relabel_mapping(base: usize, slot: usize, place: usize) {
     let head = map::lookup(base);
-    map::set(base, Entry::new(head.kind(), slot, payload_of(place, mapping_colour(head))));
+    map::set(base, Entry::new(head.kind(), slot, place as u64));
 }

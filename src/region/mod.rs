@@ -36,12 +36,12 @@ pub(crate) use block_depot::BlockDepot;
 #[cfg(not(loom))]
 pub(crate) use header::{LEASED_FOR_BUILDING, Region, RegionRef};
 #[cfg(not(loom))]
-pub(crate) use map::{EntryKind, lookup, relabel_region};
+pub(crate) use map::{EntryKind, lookup, mapping_colour, relabel_region, set_mapping_colour};
 #[cfg(not(loom))]
 pub(crate) use mapping::{
     adopt_cached_mapping, drop_cached_mappings, has_cached_mappings, map_block, mapping_at,
-    mapping_bytes, mapping_colour, mapping_place, move_mapping, owner_slot, relabel_mapping,
-    resize_mapping, retire_mapping, set_mapping_kept, set_mapping_live, was_mapping_of,
+    mapping_bytes, mapping_place, move_mapping, owner_slot, relabel_mapping, resize_mapping,
+    retire_mapping, set_mapping_kept, set_mapping_live, was_mapping_of,
 };
 #[cfg(not(loom))]
 pub(crate) use region_cache::{

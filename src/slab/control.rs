@@ -40,8 +40,6 @@ pub(crate) enum State {
     Span = 4,
     /// Behind the first chunk of a run.
     Tail = 5,
-    /// A span that came back and is kept whole for the next.
-    Kept = 6,
 }
 
 /// A control word.
@@ -86,8 +84,7 @@ impl Control {
             2 => State::Partial,
             3 => State::Full,
             4 => State::Span,
-            5 => State::Tail,
-            _ => State::Kept,
+            _ => State::Tail,
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) use protocol::{Left, Settled};
 #[cfg(not(loom))]
 pub(crate) use slab_ref::{Misuse, Slab, Taken};
 #[cfg(not(loom))]
-pub(crate) use span::{Span, kept_bytes, span_around};
+pub(crate) use span::{Span, span_around};
 
 #[cfg(all(loom, test))]
 mod models;

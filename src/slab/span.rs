@@ -1,17 +1,16 @@
 //! Spans: runs of chunks handed out whole.
 //!
 //! A span's run carries state Span in its first control word and Tail behind it, as a slab's does,
-//! so a free with a wrong layout is noticed at once. A span that comes back is *kept* by the
-//! freeing thread (state Kept), or its run is freed.
+//! so a free with a wrong layout is noticed when the run is freed.
 //!
 //! A span whose class is longer than the request starts some cache lines into its run, another
 //! number in neighbouring runs: equal buffers would otherwise fall into the same cache sets. The
-//! offset, in cache lines, lies in the control word where a slab's has its class.
+//! offset stands in the region's header.
 //!
 //! *Invariants held here*: `[chunk-one-owner]`.
 //!
-//! *Concurrency*: any thread, lock-free; the claim of the chunks and the exchange that ends the
-//! caller's ownership are the shared steps.
+//! *Concurrency*: any thread, lock-free; the claim of the chunks and the exchange that frees a run
+//! are the shared steps.
 //!
 //! *Neighbours*: stands on `region`; `cache::large` hands spans out.
 
@@ -49,7 +48,8 @@ impl Span {
         region.reach(first, bytes);
         let span = Span { region, chunk: first, chunks };
         span.set_tails(1);
-        span.set_head(Colour::NONE, chunks);
+        span.set_head(chunks);
+        span.set_colour(Colour::NONE);
         Some((span, new_bytes == bytes))
     }
 
@@ -62,7 +62,7 @@ impl Span {
         if now.state() != State::Span {
             return Err(misuse(now));
         }
-        if offset_bytes % CHUNK_BYTES != Colour(now.class()).offset_bytes() {
+        if offset_bytes % CHUNK_BYTES != region.colour_of(chunk).offset_bytes() {
             return Err(Misuse::Interior);
         }
         if now.run() != chunks {
@@ -71,37 +71,25 @@ impl Span {
         Ok(Span { region, chunk, chunks })
     }
 
-    /// Returns the kept span that starts at `base`, which the caller keeps.
-    ///
-    /// # Safety
-    /// 1. A region of the caller's heap lies there.
+    /// Records where the block starts that is about to be handed out.
     #[inline]
-    pub(crate) unsafe fn kept(base: usize, chunks: usize) -> Span {
-        // SAFETY: (1) of this function's contract.
-        let region = unsafe { RegionRef::of(base) };
-        Span { region, chunk: (base - region.base()) / CHUNK_BYTES, chunks }
+    pub(crate) fn set_colour(self, colour: Colour) {
+        self.region.set_colour(self.chunk, colour);
     }
 
-    /// Ends the caller's ownership of a block; returns whether it was still the caller's: of two
-    /// threads that free the same span at once, one is told so.
-    #[inline]
-    pub(crate) fn keep(self) -> bool {
+    /// Frees the run; returns whether it was still the caller's: of two threads that free the same
+    /// span at once, one is told so.
+    pub(crate) fn free(self) -> bool {
         let control = &self.region.controls[self.chunk];
         let now = Control(control.load(Ordering::Relaxed));
-        let kept = now.with_state(State::Kept);
-        now.state() == State::Span
-            && control.compare_exchange(now.0, kept.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    }
-
-    /// Hands a span out whose block starts as `colour` says.
-    #[inline]
-    pub(crate) fn wake(self, colour: Colour) {
-        self.set_head(colour, self.chunks);
-    }
-
-    /// Frees the run of a kept span.
-    pub(crate) fn free(self) {
-        free_run(self.region, self.chunk);
+        // Active: owned by the winner until the run is free.
+        let won = now.with_state(State::Active).0;
+        let is_won = now.state() == State::Span
+            && control.compare_exchange(now.0, won, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if is_won {
+            free_run(self.region, self.chunk);
+        }
+        is_won
     }
 
     /// Makes the span `chunks` chunks long where it lies: gives the rest back, or takes free chunks
@@ -113,13 +101,14 @@ impl Span {
         charge: impl Fn(usize) -> bool,
     ) -> bool {
         if chunks < self.chunks {
-            self.set_head(colour, chunks);
+            self.set_head(chunks);
+            self.set_colour(colour);
             super::slab_ref::free_chunks(self.region, self.chunk + chunks, self.chunks - chunks);
             return true;
         }
         let (first, more) = (self.chunk + self.chunks, chunks - self.chunks);
         if more == 0 {
-            self.set_head(colour, chunks);
+            self.set_colour(colour);
             return true;
         }
         if first + more > REGION_CHUNKS || !self.region.claim_at(first, more) {
@@ -132,7 +121,8 @@ impl Span {
         }
         self.region.reach(first, more * CHUNK_BYTES);
         Span { chunks, ..self }.set_tails(self.chunks);
-        self.set_head(colour, chunks);
+        self.set_head(chunks);
+        self.set_colour(colour);
         true
     }
 
@@ -153,10 +143,10 @@ impl Span {
     }
 
     #[inline]
-    fn set_head(self, colour: Colour, chunks: usize) {
+    fn set_head(self, chunks: usize) {
         let control = &self.region.controls[self.chunk];
         let previous = Control(control.load(Ordering::Relaxed));
-        let word = Control::new(State::Span, colour.0, chunks, previous);
+        let word = Control::new(State::Span, 0, chunks, previous);
         control.store(word.0, Ordering::Release);
     }
 
@@ -173,7 +163,7 @@ impl Span {
 #[cold]
 fn misuse(now: Control) -> Misuse {
     match now.state() {
-        State::Free | State::Kept => Misuse::Free,
+        State::Free => Misuse::Free,
         State::Tail | State::Span => Misuse::Interior,
         State::Active | State::Partial | State::Full => {
             Misuse::OtherClass(slab_block_bytes(now.class()))
@@ -197,7 +187,7 @@ pub(crate) struct LiveSpan {
 /// Returns the live span that `address` lies in.
 pub(crate) fn span_around(region: RegionRef, address: usize) -> Option<LiveSpan> {
     let (chunk, control) = run_around(region, address);
-    let colour = Colour(control.class());
+    let colour = region.colour_of(chunk);
     (control.state() == State::Span).then(|| LiveSpan {
         chunk,
         chunks: control.run(),
@@ -215,11 +205,4 @@ fn run_around(region: RegionRef, address: usize) -> (usize, Control) {
         control = Control(region.controls[chunk].load(Ordering::Acquire));
     }
     (chunk, control)
-}
-
-/// Returns the bytes of the kept spans of `region`, a snapshot.
-pub(crate) fn kept_bytes(region: RegionRef) -> usize {
-    let controls = region.header().controls.iter();
-    let words = controls.map(|control| Control(control.load(Ordering::Relaxed)));
-    words.filter(|word| word.state() == State::Kept).map(|word| word.run() * CHUNK_BYTES).sum()
 }
