@@ -58,6 +58,23 @@ impl Large {
         Some(Large { bytes, align, class, has_colours })
     }
 
+    /// [`Large::of`] of the layouts most large blocks have: a class, and an alignment up to a cache
+    /// line. `None` for all others.
+    // Inlined always: benchmark `large`, with tables as there is no quick way to count zeros.
+    #[inline(always)]
+    pub(crate) const fn of_plain(size: usize, align: usize) -> Option<Large> {
+        let is_plain = size.wrapping_sub(SLAB_BLOCK_BYTES_MAX + 1)
+            < MAPPING_CLASS_BYTES_MAX - SLAB_BLOCK_BYTES_MAX
+            && align <= LINE_BYTES;
+        if !is_plain {
+            return None;
+        }
+        // Past the aligned length the class might be another one: lengths are multiples of a line.
+        let class = CLASS_OF_CHUNKS[((size - 1) >> CHUNK_LOG2) % CLASSED_CHUNKS] as usize;
+        let bytes = BYTES_OF_CLASS[class % BYTES_ENTRIES] as usize;
+        Some(Large { bytes, align, class, has_colours: bytes - size >= COLOUR_BYTES })
+    }
+
     /// Returns what asks for a block of `class` that starts where it will.
     pub(crate) const fn of_class(class: usize) -> Large {
         let bytes = large_class_bytes(class);
@@ -91,9 +108,10 @@ impl Large {
     /// their length.
     #[inline(always)]
     pub(crate) const fn colour(self, base: usize) -> Colour {
-        let number = base / CHUNK_BYTES;
-        let line = number + (number >> 2) + (number >> 4) + (number >> 6);
-        if self.has_colours { Colour::of_line(line) } else { Colour::NONE }
+        let number = (base / CHUNK_BYTES) as u64;
+        // Fibonacci hashing: the golden ratio's bits spread neighbours and strides alike.
+        let line = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - 6);
+        if self.has_colours { Colour::of_line(line as usize) } else { Colour::NONE }
     }
 
     /// Returns the colour of a block that starts `offset_bytes` into its run, whoever chose that.
@@ -180,6 +198,37 @@ pub(crate) const fn large_class_bytes(class: usize) -> usize {
     (class + 1 - 4 * step_log2) << (step_log2 as u32 + CHUNK_LOG2)
 }
 
+/// Chunks of the largest length that has a class.
+const CLASSED_CHUNKS: usize = MAPPING_CLASS_BYTES_MAX / CHUNK_BYTES;
+
+/// Entries of the table by class: a power of two, so that an index can be masked.
+const BYTES_ENTRIES: usize = LARGE_CLASSES.next_power_of_two();
+
+/// The class of lengths of one chunk, two chunks and so on.
+const CLASS_OF_CHUNKS: &[u8; CLASSED_CHUNKS] = &{
+    let mut table = [0; CLASSED_CHUNKS];
+    let mut chunks = 1;
+    while chunks <= CLASSED_CHUNKS {
+        table[chunks - 1] = run_for(chunks * CHUNK_BYTES).1 as u8;
+        chunks += 1;
+    }
+    table
+};
+
+const BYTES_OF_CLASS: &[u32; BYTES_ENTRIES] = &{
+    let mut table = [0; BYTES_ENTRIES];
+    let mut class = 0;
+    while class < LARGE_CLASSES {
+        table[class] = large_class_bytes(class) as u32;
+        class += 1;
+    }
+    table
+};
+
+const _: () = assert!(
+    CLASSED_CHUNKS.is_power_of_two() && MAPPING_CLASS_BYTES_MAX <= u32::MAX as usize,
+    "tables by chunks are masked, and hold lengths in 32 bits"
+);
 const _: () = assert!(
     Colour::LINES.is_power_of_two() && Colour::LINES <= 64,
     "a colour has seven bits: lower COLOUR_BYTES"
@@ -203,6 +252,21 @@ mod tests {
             assert_eq!(mapping_class(bytes), class.checked_sub(SPAN_CLASSES));
         }
         assert_eq!(mapping_class(MAPPING_CLASS_BYTES_MAX + CHUNK_BYTES), None);
+    }
+
+    #[test]
+    fn plain_layouts_ask_for_the_same_as_others() {
+        for size in (1..80 << 20).step_by(4_099).chain([32_768, 32_769, 64 << 20, (64 << 20) + 1]) {
+            for align in [1, 8, 64, 128] {
+                if let Some(plain) = Large::of_plain(size, align) {
+                    assert_eq!(Large::of(size, align), Some(plain));
+                } else {
+                    let general = Large::of(size, align);
+                    let is_plain = general.is_some_and(|large| large.class < LARGE_CLASSES);
+                    assert!(!is_plain || align > LINE_BYTES, "{size} {align}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -49,39 +49,36 @@ impl LargeBlock {
     const NONE: LargeBlock = LargeBlock { pointer: ptr::null_mut(), is_zero: false };
 }
 
-/// Takes a block that the thread keeps; null when there is none.
+/// Takes a block of `class` that the thread keeps, to be handed out by [`hand_out`]; 0 when there is
+/// none.
 // Inlined always: benchmark `large`, a call's arguments go through memory.
 #[inline(always)]
-pub(crate) fn take_kept(thread_heap: &ThreadHeap, large: Large) -> *mut u8 {
-    let Some(cache) = thread_heap.large() else { return ptr::null_mut() };
-    if large.align > CHUNK_BYTES {
-        return ptr::null_mut();
-    }
-    match cache.take(large.class) {
-        0 => ptr::null_mut(),
-        block => at_address(hand_out(block, large)),
+pub(crate) fn take_kept(thread_heap: &ThreadHeap, class: usize) -> usize {
+    match thread_heap.large() {
+        Some(cache) => cache.take(class),
+        None => 0,
     }
 }
 
 /// Frees a block into the thread's cache; returns false, having done nothing, when there is no
-/// place or the block is not one of the heap in `slot`.
+/// place or the block does not lie in the heap in a slot, given
+/// as eight times that.
 // Inlined always: as `take_kept`.
 #[inline(always)]
 pub(crate) fn keep_quickly(
     thread_heap: &ThreadHeap,
-    slot: usize,
+    eightfold_slot: usize,
     large: Large,
     block: usize,
 ) -> bool {
     let Some(cache) = thread_heap.large() else { return false };
-    let entry = lookup(block);
-    let is_own = if large.is_span() { entry.is_region_of(slot) } else { entry.is_mapping_of(slot) };
-    is_own && cache.keep(large.class, block)
+    let kind = if large.is_span() { EntryKind::Region } else { EntryKind::Mapping };
+    lookup(block).is_kind_of(kind, eightfold_slot) && cache.keep(large.class, block)
 }
 
 /// Chooses where a block starts in the run or mapping that `inside` lies in, at its first unit.
 #[inline(always)]
-fn hand_out(inside: usize, large: Large) -> usize {
+pub(crate) fn hand_out(inside: usize, large: Large) -> usize {
     let unit_bytes = if large.is_span() { CHUNK_BYTES } else { REGION_BYTES };
     let base = inside & !(unit_bytes - 1);
     let colour = large.colour(base);

@@ -129,8 +129,8 @@ impl Heap {
     // Inlined always: benchmark `hot`, this is the fast path itself.
     #[inline(always)]
     pub(super) fn allocate_block(&self, layout: Layout) -> *mut u8 {
+        let thread_heap = thread::current(self.entry());
         if is_fast_layout(layout.size(), layout.align()) {
-            let thread_heap = thread::current(self.entry());
             let bin_word = fast_bin_word(layout.size());
             let block = thread_heap.bin_at(bin_word).pop();
             if !block.is_null() {
@@ -138,7 +138,7 @@ impl Heap {
             }
             return self.allocate_again(thread_heap, bin_word, layout.size(), layout.align());
         }
-        self.allocate_slow(layout.size(), layout.align())
+        self.allocate_large(thread_heap, layout.size(), layout.align())
     }
 
     /// Frees a block.
@@ -150,8 +150,8 @@ impl Heap {
     // Inlined always: benchmark `hot`, this is the fast path itself.
     #[inline(always)]
     pub(super) unsafe fn deallocate_block(&self, block: NonNull<u8>, layout: Layout) {
+        let thread_heap = thread::current(self.entry());
         if is_fast_layout(layout.size(), layout.align()) {
-            let thread_heap = thread::current(self.entry());
             let bin_word = fast_bin_word(layout.size());
             if thread_heap.is_home(block.as_ptr(), bin_word)
                 && thread_heap.bin_at(bin_word).push(block.as_ptr())
@@ -161,7 +161,7 @@ impl Heap {
             let (size, align) = (layout.size(), layout.align());
             return self.deallocate_again(thread_heap, bin_word, block, size, align);
         }
-        self.deallocate_slow(block, layout.size(), layout.align());
+        self.deallocate_large(thread_heap, block, layout.size(), layout.align());
     }
 
     /// Returns the offset of the heap's entry in the slot tables.

@@ -14,9 +14,10 @@ use core::ptr::NonNull;
 
 use super::{Heap, thread};
 use crate::base::{
-    Large, Tier, address, class_of, fast_block_bytes, is_aligned, is_fast_layout, slab_block_bytes,
+    Large, Tier, address, at_address, class_of, fast_block_bytes, is_aligned, is_fast_layout,
+    slab_block_bytes,
 };
-use crate::cache::{Resized, resize_large, take_kept};
+use crate::cache::{Resized, hand_out, resize_large, take_kept};
 
 /// Whether the bytes behind the caller's must read as zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,8 +62,12 @@ impl Heap {
     pub(super) fn allocate_zeroed_block(&self, layout: Layout) -> Option<NonNull<u8>> {
         let (block, is_zero) = match large_of(layout) {
             Some(large) => {
-                let kept = take_kept(thread::current(self.entry()), large);
-                if kept.is_null() { self.allocate_large(large) } else { (kept, false) }
+                let plain = Large::of_plain(layout.size(), layout.align());
+                let take = |plain: Large| take_kept(thread::current(self.entry()), plain.class);
+                match plain.map_or(0, take) {
+                    0 => self.take_large(large),
+                    kept => (at_address(hand_out(kept, large)), false),
+                }
             }
             None => (self.allocate_block(layout), false),
         };

@@ -14,8 +14,8 @@ use super::sweep::sweep_if_due;
 use super::{Heap, thread};
 use crate::base::{Large, Tier, address, at_address, class_of};
 use crate::cache::{
-    ThreadHeap, free_at_home, free_large, free_stray, give_block, give_with_spares, keep_quickly,
-    recirculate, refill, take_block, take_kept, take_large,
+    ThreadHeap, free_at_home, free_large, free_stray, give_block, give_with_spares, hand_out,
+    keep_quickly, recirculate, refill, take_block, take_kept, take_large,
 };
 use crate::os::{FaultKind, FaultSite, fault};
 use crate::sync::Ordering;
@@ -57,14 +57,50 @@ impl Heap {
         }
     }
 
-    /// Allocates when the bin is empty or the layout is not a fast one.
+    /// Allocates when the layout is not a fast one: what the thread keeps of large blocks.
+    #[cold]
+    #[inline(never)]
+    pub(super) extern "C" fn allocate_large(
+        &self,
+        thread_heap: &ThreadHeap,
+        size: usize,
+        align: usize,
+    ) -> *mut u8 {
+        if let Some(large) = Large::of_plain(size, align) {
+            let kept = take_kept(thread_heap, large.class);
+            if kept != 0 {
+                return at_address(hand_out(kept, large));
+            }
+        }
+        // The last thing to do, so that what is above needs no frame.
+        self.allocate_slow(size, align)
+    }
+
+    /// Frees when the layout is not a fast one: into what the thread keeps of large blocks.
+    #[cold]
+    #[inline(never)]
+    pub(super) extern "C" fn deallocate_large(
+        &self,
+        thread_heap: &ThreadHeap,
+        block: NonNull<u8>,
+        size: usize,
+        align: usize,
+    ) {
+        if let Some(large) = Large::of_plain(size, align) {
+            let slot = thread::eightfold_slot_of(self.entry());
+            if keep_quickly(thread_heap, slot, large, address(block.as_ptr())) {
+                return;
+            }
+        }
+        self.deallocate_slow(block, size, align);
+    }
+
+    /// Allocates when the bin is empty, or no large block is kept.
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn allocate_slow(&self, size: usize, align: usize) -> *mut u8 {
         if let Some(large) = Large::of(size, align) {
-            let thread_heap = thread::current(self.entry());
-            let block = take_kept(thread_heap, large);
-            return if block.is_null() { self.allocate_large(large).0 } else { block };
+            return self.take_large(large).0;
         }
         match class_of(size, align) {
             Tier::Slab(class) => self.allocate_with(|core| allocate_slab(core, class)),
@@ -73,8 +109,7 @@ impl Heap {
     }
 
     /// Allocates a span or a mapping the thread does not keep; returns whether it is all zero.
-    #[inline(never)]
-    pub(super) fn allocate_large(&self, large: Large) -> (*mut u8, bool) {
+    pub(super) fn take_large(&self, large: Large) -> (*mut u8, bool) {
         let mut is_zero = false;
         let block = self.allocate_with(|core| {
             let taken = take_large(&core.store, large);
@@ -109,18 +144,13 @@ impl Heap {
         block
     }
 
-    /// Frees when the bin is full, the block is a stranger, or the layout is not a fast one.
+    /// Frees when the bin is full, the block is a stranger, or no large block can be kept.
     #[cold]
     #[inline(never)]
     pub(super) extern "C" fn deallocate_slow(&self, block: NonNull<u8>, size: usize, align: usize) {
         let block = address(block.as_ptr());
         if let Some(large) = Large::of(size, align) {
-            let entry = self.entry();
-            let thread_heap = thread::current(entry);
-            if !keep_quickly(thread_heap, thread::slot_of(entry), large, block) {
-                self.free_large(large, block);
-            }
-            return;
+            return self.free_large(large, block);
         }
         if let Tier::Slab(class) = class_of(size, align) {
             free_slab(self.core_of(block), class, block);
@@ -128,7 +158,6 @@ impl Heap {
         }
     }
 
-    #[inline(never)]
     fn free_large(&self, large: Large, block: usize) {
         let core = self.core_of(block);
         free_large(&core.store, thread_heap(core), large, block);

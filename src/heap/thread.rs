@@ -101,10 +101,12 @@ pub(super) const fn entry_of(slot: usize) -> usize {
     offset_of!(SlotTable, entries) + slot * size_of::<usize>()
 }
 
-/// Returns the slot whose entry lies at an offset that [`entry_of`] gave; of other offsets, no slot.
-#[inline]
-pub(super) const fn slot_of(entry: usize) -> usize {
-    entry.wrapping_sub(offset_of!(SlotTable, entries)) / size_of::<usize>()
+/// Returns eight times the slot whose entry lies at an offset that [`entry_of`] gave; of the other
+/// offset, the one of no slot.
+#[inline(always)]
+pub(super) const fn eightfold_slot_of(entry: usize) -> usize {
+    let offset_bytes = entry.wrapping_sub(offset_of!(SlotTable, entries));
+    offset_bytes.wrapping_mul(8 / size_of::<usize>())
 }
 
 /// Returns the calling thread's thread heap by the offset of its entry; `UNBOUND` when it is

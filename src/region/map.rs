@@ -90,11 +90,12 @@ impl Entry {
         self.0 >> PAYLOAD_SHIFT
     }
 
-    /// Returns whether this is the first part of a live mapping of the heap in `slot`.
-    #[inline]
-    pub(crate) fn is_mapping_of(self, slot: usize) -> bool {
+    /// Returns whether this is a `kind` of the heap in `slot`, given as eight times the slot.
+    #[inline(always)]
+    pub(crate) fn is_kind_of(self, kind: EntryKind, eightfold_slot: usize) -> bool {
+        const { assert!(KIND_BITS == 3, "the slot is given as it stands in an entry") };
         let mask = (1 << PAYLOAD_SHIFT) - 1;
-        self.0 & mask == EntryKind::Mapping as u64 | (slot as u64) << KIND_BITS
+        self.0 & mask == kind as u64 | eightfold_slot as u64
     }
 
     /// Returns whether this is a region of the heap in `slot`.
