@@ -86,6 +86,9 @@ pub(crate) const DEPOT_BYTES_MAX: usize = 1024 * 1024;
 /// Rounds a leaving thread leaves in its bins for its successor.
 pub(crate) const WARM_ROUNDS_KEPT: usize = 8;
 
+/// Regions up to which a heap's caches are not emptied for what they pin.
+pub(crate) const GATHER_REGIONS_LOW: usize = 4;
+
 /// Chunks whose contents are dropped by one call: 256 KiB, a few dozen microseconds.
 pub(crate) const PURGE_CHUNKS_MAX: usize = 4;
 

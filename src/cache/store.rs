@@ -24,13 +24,13 @@ use crate::base::{
     magazine_rounds,
 };
 use crate::config::{
-    CHUNK_BYTES, DEPOT_PLACES, HEAP_MAPPINGS_KEPT, MAGAZINE_BYTES, NAME_BYTES_MAX,
-    PURGE_CHUNKS_MAX, REGION_BYTES,
+    CHUNK_BYTES, DEPOT_PLACES, GATHER_REGIONS_LOW, HEAP_MAPPINGS_KEPT, MAGAZINE_BYTES,
+    NAME_BYTES_MAX, PURGE_CHUNKS_MAX, REGION_BYTES,
 };
 use crate::error::HeapError;
 use crate::policy::HugePages;
 use crate::region::{BlockDepot, RegionRef, Roster, Sharing, acquire_region};
-use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
+use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// Mappings a heap keeps for all its threads.
 pub(crate) type KeptMappings = BlockDepot<MAPPING_CLASSES, HEAP_MAPPINGS_KEPT>;
@@ -68,6 +68,10 @@ pub(crate) struct Store {
     pub(crate) account: Account,
     /// When idle memory goes back.
     pub(crate) sweeps: Sweeps,
+    /// Whether caches pin slabs that hold little else, see [`Store::note_growth`].
+    wants_gathering: AtomicBool,
+    /// Regions there were when the caches were last emptied for that. A hint.
+    gathered_regions: AtomicUsize,
     /// Mappings of the heap, live and kept, by their addresses.
     pub(crate) mappings: Roster,
     /// Bytes of those mappings. Relaxed; publishes nothing.
@@ -112,6 +116,8 @@ impl Store {
             policy,
             account: Account::new(),
             sweeps: Sweeps::new(),
+            wants_gathering: AtomicBool::new(false),
+            gathered_regions: AtomicUsize::new(0),
             mappings: Roster::new(),
             mapped_bytes: AtomicUsize::new(0),
             kept_mappings: AtomicPtr::new(ptr::null_mut()),
@@ -151,6 +157,7 @@ impl Store {
         if self.charge(resident_bytes) {
             if self.adopt_region(region, mark) {
                 self.advise(region);
+                self.note_growth();
                 return Some(region);
             }
             self.uncharge(resident_bytes);
@@ -181,6 +188,30 @@ impl Store {
         } else {
             self.sharing()
         }
+    }
+
+    /// Notes that the heap grew by a region. When little of its regions is out of the slabs, and
+    /// none of them had a run of free chunks, blocks in caches pin slabs that are empty otherwise,
+    /// as after frees in random order: the caches are to be emptied.
+    fn note_growth(&self) {
+        let regions = self.regions.end();
+        let taken_bytes = self.taken_bytes.load(Ordering::Relaxed);
+        let is_loose = taken_bytes < regions * REGION_BYTES / 2;
+        let gathered = self.gathered_regions.load(Ordering::Relaxed);
+        // Not again before the heap has grown by an eighth: what is loose then is not pinned.
+        if is_loose && regions > GATHER_REGIONS_LOW && regions > gathered + gathered / 8 {
+            self.wants_gathering.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Returns whether the caches are to be emptied, see `note_growth`, and forgets it.
+    #[inline]
+    pub(crate) fn is_to_gather(&self) -> bool {
+        if !self.wants_gathering.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.gathered_regions.store(self.regions.end(), Ordering::Relaxed);
+        self.wants_gathering.swap(false, Ordering::Relaxed)
     }
 
     /// Tells the system of the policy about huge pages.
@@ -243,6 +274,17 @@ impl Store {
             }
             decay_ms => self.sweeps.note_idle(decay_ms),
         }
+    }
+
+    /// Drops what is left of a region without blocks: its bitmaps; returns the bytes.
+    pub(crate) fn purge_header(&self, region: RegionRef) -> usize {
+        let bytes = region.purge_free_header();
+        self.uncharge(bytes);
+        if bytes != 0 {
+            // A search that came meanwhile may have cleared the mark.
+            self.roomy.mark(region.index());
+        }
+        bytes
     }
 
     /// Drops the contents of those chunks of `region` in `mask` that are free; returns the bytes

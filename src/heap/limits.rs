@@ -60,9 +60,16 @@ impl Heap {
     /// Gives back what has no live owner, so that a limit allows more.
     #[cold]
     pub(super) fn relieve(&self, core: &HeapCore) {
+        self.gather(core);
+        trim::trim_shared(core);
+    }
+
+    /// Empties what caches there are but those of other threads that run into the slabs.
+    #[cold]
+    pub(super) fn gather(&self, core: &HeapCore) {
         if let Some(own) = thread::bound(core.store.slot) {
             own.drain(&core.store);
         }
-        trim::trim_shared(core);
+        trim::drain_shared_caches(core);
     }
 }

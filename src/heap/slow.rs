@@ -53,8 +53,9 @@ impl Heap {
     ) {
         let is_home = thread_heap.is_home(block.as_ptr(), bin_word);
         if !is_home || !give_with_spares(thread_heap, bin_word, block.as_ptr()) {
-            self.deallocate_slow(block, size, align);
+            return self.deallocate_slow(block, size, align);
         }
+        sweep_if_due();
     }
 
     /// Allocates when the layout is not a fast one: what the thread keeps of large blocks.
@@ -124,6 +125,9 @@ impl Heap {
     fn allocate_with(&self, mut take: impl FnMut(&HeapCore) -> *mut u8) -> *mut u8 {
         let Ok(core) = self.bound_core() else { return ptr::null_mut() };
         sweep_if_due();
+        if core.store.is_to_gather() {
+            self.gather(core);
+        }
         let account = &core.store.account;
         if account.should_relieve() {
             self.relieve(core);

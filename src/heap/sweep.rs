@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use super::core::{HeapCore, live_slots_from};
 use super::{thread, trim};
-use crate::cache::{Sweeps, Turn, drain_depots, drain_kept_mappings, is_any_idle, lower_due};
+use crate::cache::{Sweeps, Turn, drain_kept_mappings, is_any_idle, lower_due};
 use crate::config::IDLE_SWEEPS;
 use crate::policy::Decay;
 use crate::region::{has_cached_mappings, has_warm_regions};
@@ -88,6 +88,9 @@ fn sweep_heap(core: &HeapCore, turn: &Turn) -> bool {
             if rest != 0 {
                 return false;
             }
+            if region.dirty_chunks() == 0 {
+                store.purge_header(region);
+            }
         }
         sweeps.cursor.store(index + 1, Ordering::Relaxed);
         if turn.is_over() {
@@ -109,8 +112,7 @@ fn sweep_caches(core: &HeapCore) -> bool {
     }
     let is_idle = store.sweeps.idle.fetch_add(1, Ordering::Relaxed) >= IDLE_SWEEPS;
     if is_idle {
-        core.for_each_idle_thread_heap(|idle| idle.drain(store));
-        drain_depots(store);
+        trim::drain_shared_caches(core);
         drain_kept_mappings(store);
     }
     is_idle

@@ -57,11 +57,18 @@ pub fn trim_all() -> usize {
 /// Gives back what the heap's threads do not hold.
 pub(super) fn trim_shared(core: &HeapCore) -> usize {
     let store = &core.store;
-    core.for_each_idle_thread_heap(|idle| idle.drain(store));
-    drain_depots(store);
+    drain_shared_caches(core);
     let unmapped_bytes = drain_kept_mappings(store);
-    let purge = |region: RegionRef| store.purge_chunks(region, region.dirty_chunks(), || false).0;
+    let purge = |region: RegionRef| {
+        store.purge_chunks(region, region.dirty_chunks(), || false).0 + store.purge_header(region)
+    };
     unmapped_bytes + store.all_regions().map(purge).sum::<usize>()
+}
+
+/// Empties the caches of threads that ended and the depots into the slabs.
+pub(super) fn drain_shared_caches(core: &HeapCore) {
+    core.for_each_idle_thread_heap(|idle| idle.drain(&core.store));
+    drain_depots(&core.store);
 }
 
 /// Gives back what the process keeps between heaps; returns the bytes.

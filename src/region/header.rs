@@ -20,7 +20,7 @@ use crate::base::{Colour, PARTIAL_CLASSES, address, align_down, at_address, bits
 use crate::config::{
     BITMAP_WORDS_MAX, CHUNK_BYTES, LINE_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
 };
-use crate::os::{advise_huge_pages, debug_check, purge};
+use crate::os::{advise_huge_pages, debug_check, os_page_bytes, purge};
 use crate::policy::HugePages;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -243,6 +243,48 @@ impl RegionRef {
         // Release, in `give`: the next owner sees that nothing is reached.
         self.give(first, run);
         if is_purged { bytes } else { 0 }
+    }
+
+    /// Drops the header's pages that only bitmaps and magazines lie on, if all chunks and all those
+    /// magazines are free; returns the bytes the heap was charged for them. The contents of a free
+    /// chunk's bitmap mean nothing. All of them are out of their free words meanwhile.
+    pub(crate) fn purge_free_header(self) -> usize {
+        let further = run_mask(BUSY_MAGAZINES + FIRST_PAGE_MAGAZINES, FURTHER_MAGAZINES);
+        let used_magazines = self.used_magazines.load(Ordering::Relaxed) & further;
+        let used_bitmaps = self.used_bitmaps.load(Ordering::Relaxed);
+        if used_magazines == 0 && used_bitmaps == 0
+            || !claim_run_at(&self.free, 1, REGION_CHUNKS - 1)
+        {
+            return 0;
+        }
+        let (first, count) = (further.trailing_zeros() as usize, FURTHER_MAGAZINES);
+        let mut purged_bytes = 0;
+        if claim_run_at(&self.magazines, first, count) {
+            if self.purge_further_pages() {
+                let used_magazines = self.used_magazines.fetch_and(!further, Ordering::Relaxed);
+                let used_bitmaps = self.used_bitmaps.swap(0, Ordering::Relaxed);
+                let units = (used_magazines & further).count_ones() + used_bitmaps.count_ones();
+                purged_bytes = units as usize * UNIT_BYTES;
+            }
+            give_run(&self.magazines, first, count);
+        }
+        self.give(1, REGION_CHUNKS - 1);
+        purged_bytes
+    }
+
+    /// Drops all pages of the header but the first and the busy one; returns whether the system
+    /// did so.
+    fn purge_further_pages(self) -> bool {
+        let busy = self.busy_page();
+        let parts = [(PAGE_BYTES, busy), (busy + PAGE_BYTES, CHUNK_BYTES)];
+        // Pages of the system may be larger: what shares one with the two pages stays.
+        let page = os_page_bytes();
+        parts.into_iter().all(|(from, to)| {
+            let (from, to) = (from.next_multiple_of(page), to - to % page);
+            // SAFETY: (1) whole pages of a region the system mapped; (2) the caller took all that
+            // lies on them out of the free words.
+            from >= to || unsafe { purge(self.area(from), to - from) }
+        })
     }
 
     /// Frees every chunk and magazine of the region, which keeps its number and its lease.
