@@ -13,6 +13,9 @@ pub mod architecture {}
 #[doc = include_str!("memory_map.md")]
 pub mod memory_map {}
 
+#[doc = include_str!("recycling.md")]
+pub mod recycling {}
+
 #[doc = include_str!("invariants.md")]
 pub mod invariants {}
 
