@@ -57,7 +57,7 @@ pub use self::{
     ends::{LeakReport, LeakedClass},
     handle::{Heap, HeapId},
     shared::SharedHeap,
-    stats::{ClassStats, HeapStats, HeapSummary, heaps},
+    stats::{ClassStats, HeapStats, HeapSummary, ProcessStats, heaps, process_stats},
     sweep::{Sweeper, sweep_in_background},
     trim::trim_all,
     verify::Violation,

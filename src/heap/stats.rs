@@ -12,12 +12,15 @@ use core::fmt;
 use super::core::{HeapCore, live_slots};
 use super::{Heap, HeapId};
 use crate::base::{
-    LARGE_CLASSES, META_CLASS, SLAB_CLASSES, align_down, large_class_bytes, magazine_rounds,
-    slab_block_bytes,
+    LARGE_CLASSES, META_CLASS, SLAB_CLASSES, align_down, large_class_bytes, magazine_bytes,
+    magazine_rounds, slab_block_bytes,
 };
 use crate::cache::Tenure;
 use crate::config::{NAME_BYTES_MAX, REGION_BYTES, REGION_CHUNKS};
-use crate::region::{EntryKind, RegionRef, lookup, mapping_bytes, mapping_colour};
+use crate::region::{
+    EntryKind, RegionRef, cached_mapping_bytes, cached_regions, lookup, mapping_bytes,
+    mapping_colour,
+};
 use crate::slab::{Slab, span_around};
 use crate::sync::Ordering;
 
@@ -46,8 +49,12 @@ pub struct HeapStats {
     pub held_bytes: usize,
     /// Bytes of free blocks in caches of threads and in depots.
     pub cached_bytes: usize,
+    /// Of these, the bytes in depots, for whichever thread comes.
+    pub depot_bytes: usize,
     /// Bytes of free spans and mappings that threads and the heap keep for the next ones.
     pub kept_large_bytes: usize,
+    /// Of these, the bytes of mappings the heap keeps for whichever thread comes.
+    pub depot_large_bytes: usize,
     /// Bytes of freed chunks the system still holds; [`trim`](Heap::trim) returns them.
     pub dirty_bytes: usize,
     /// Regions of 4 MiB of address space.
@@ -99,6 +106,35 @@ impl HeapSummary {
     pub fn name(&self) -> &str {
         core::str::from_utf8(&self.name[..self.name_bytes]).unwrap_or("")
     }
+}
+
+/// What the process keeps of dropped heaps for the next ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct ProcessStats {
+    /// Bytes of regions kept with their contents.
+    pub warm_region_bytes: usize,
+    /// Regions of which only the address space is kept.
+    pub cold_regions: usize,
+    /// Bytes of mappings kept.
+    pub mapping_bytes: usize,
+}
+
+/// Returns what the process keeps of dropped heaps, as of one moment; [`trim_all`](crate::trim_all)
+/// gives it back.
+///
+/// # Concurrency
+/// Any thread, lock-free; a snapshot of a moving thing.
+///
+/// # Examples
+/// ```
+/// drop(polyheap::Heap::new().boxed([0u8; 1000]));
+/// polyheap::trim_all();
+/// assert_eq!(polyheap::process_stats().warm_region_bytes, 0);
+/// ```
+pub fn process_stats() -> ProcessStats {
+    let (warm_region_bytes, cold_regions) = cached_regions();
+    ProcessStats { warm_region_bytes, cold_regions, mapping_bytes: cached_mapping_bytes() }
 }
 
 /// Iterates over the heaps that are alive and bound, in no particular order.
@@ -158,7 +194,9 @@ impl HeapStats {
             peak_live_bytes: 0,
             held_bytes: 0,
             cached_bytes: 0,
+            depot_bytes: 0,
             kept_large_bytes: 0,
+            depot_large_bytes: 0,
             dirty_bytes: 0,
             regions: 0,
             mappings: 0,
@@ -209,6 +247,7 @@ impl HeapStats {
         for (class, stats) in self.classes.iter_mut().enumerate() {
             let stored = core.store.depot(class).map_or(0, |depot| depot.count());
             stats.cached_blocks += stored * magazine_rounds(class);
+            self.depot_bytes += stored * magazine_bytes(class);
         }
     }
 
@@ -242,6 +281,7 @@ impl HeapStats {
             self.live_bytes += mapping_colour(base).usable_bytes(mapping_bytes(base));
         } else {
             self.kept_large_bytes += mapping_bytes(base);
+            self.depot_large_bytes += mapping_bytes(base);
         }
     }
 

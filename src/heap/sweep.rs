@@ -17,7 +17,7 @@ use super::{thread, trim};
 use crate::cache::{Sweeps, Turn, drain_kept_mappings, is_any_idle, lower_due};
 use crate::config::IDLE_SWEEPS;
 use crate::policy::Decay;
-use crate::region::{has_cached_mappings, has_warm_regions};
+use crate::region::{cached_mapping_bytes, cached_regions};
 use crate::sync::{AtomicUsize, Ordering};
 
 /// Slot of the heap to go on with. The sweeping thread only.
@@ -130,7 +130,7 @@ fn sweep_process(turn: &Turn) {
     if is_idle {
         trim::trim_process();
     }
-    let is_left = has_warm_regions() || has_cached_mappings();
+    let is_left = cached_regions().0 != 0 || cached_mapping_bytes() != 0;
     PROCESS.finish(turn.now_ms, Decay::DEFAULT_MS, is_left && !is_idle);
 }
 

@@ -143,9 +143,9 @@ pub(crate) fn drop_cached_mappings() -> usize {
     dropped_bytes
 }
 
-/// Returns whether the process keeps mappings, a snapshot.
-pub(crate) fn has_cached_mappings() -> bool {
-    PROCESS.bytes() != 0
+/// Returns the bytes of mappings the process keeps, a snapshot.
+pub(crate) fn cached_mapping_bytes() -> usize {
+    PROCESS.bytes()
 }
 
 /// Makes a mapping longer or shorter where it lies; returns whether the system agreed.

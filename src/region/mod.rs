@@ -39,13 +39,13 @@ pub(crate) use header::{LEASED_FOR_BUILDING, Region, RegionRef};
 pub(crate) use map::{EntryKind, lookup, mapping_colour, relabel_region, set_mapping_colour};
 #[cfg(not(loom))]
 pub(crate) use mapping::{
-    adopt_cached_mapping, drop_cached_mappings, has_cached_mappings, map_block, mapping_at,
+    adopt_cached_mapping, cached_mapping_bytes, drop_cached_mappings, map_block, mapping_at,
     mapping_bytes, mapping_place, move_mapping, owner_slot, relabel_mapping, resize_mapping,
     retire_mapping, set_mapping_kept, set_mapping_live, was_mapping_of,
 };
 #[cfg(not(loom))]
 pub(crate) use region_cache::{
-    Sharing, acquire_region, has_warm_regions, purge_warm_regions, release_region,
+    Sharing, acquire_region, cached_regions, purge_warm_regions, release_region,
 };
 #[cfg(not(loom))]
 pub(crate) use roster::Roster;

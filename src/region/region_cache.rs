@@ -146,9 +146,9 @@ fn pop_cold() -> Option<u64> {
     Some(item)
 }
 
-/// Returns whether there are warm regions, a snapshot.
-pub(crate) fn has_warm_regions() -> bool {
-    WARM_REGIONS.load(Ordering::Relaxed) != 0
+/// Returns the bytes of warm regions and the number of cold ones, a snapshot.
+pub(crate) fn cached_regions() -> (usize, usize) {
+    (WARM_BYTES.load(Ordering::Relaxed), COLD_REGIONS.load(Ordering::Relaxed))
 }
 
 /// Drops the contents of all warm regions; returns their bytes.
