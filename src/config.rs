@@ -61,6 +61,9 @@ pub(crate) const THREAD_CACHE_BYTES_DEFAULT: usize = 1024 * 1024;
 /// otherwise: one of the largest class, or some of each of the smaller ones.
 pub(crate) const THREAD_LARGE_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 
+/// Chunks a thread keeps in one heap for the arenas of region scopes: 1 MiB.
+pub(crate) const ARENA_CHUNKS_KEPT: usize = 16;
+
 /// Bytes of mappings a heap keeps for all its threads unless the builder says otherwise.
 pub(crate) const HEAP_LARGE_BYTES_DEFAULT: usize = 64 * 1024 * 1024;
 

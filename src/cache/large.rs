@@ -252,6 +252,30 @@ pub(crate) fn drain_large(store: &Store, cache: &LargeCache) {
             pass_on(store, class, find(store, Large::of_class(class), block));
         }
     }
+    give_chunks(store, || cache.take_chunk());
+}
+
+fn give_chunks(store: &Store, take: impl Fn() -> usize) {
+    loop {
+        match take() {
+            0 => return,
+            chunk => pass_on(store, 0, find(store, Large::of_class(0), chunk)),
+        }
+    }
+}
+
+/// Frees a chunk of an arena, which the thread keeps if it has place.
+pub(crate) fn free_chunk(store: &Store, thread_heap: Option<&ThreadHeap>, chunk: usize) {
+    let found = find(store, Large::of_class(0), chunk);
+    if let Some(cache) = thread_heap.and_then(|thread_heap| thread_heap.large_or_new(store)) {
+        if cache.was_given_last(chunk) {
+            report(store, FaultKind::DoubleFree, chunk, CHUNK_BYTES, 0);
+        }
+        if cache.keep_chunk(chunk) {
+            return;
+        }
+    }
+    pass_on(store, 0, found);
 }
 
 /// Gives on what a thread kept and did not use since the last sweep. Holder of the tenure only.
@@ -259,6 +283,8 @@ pub(crate) fn sweep_large(store: &Store, cache: &LargeCache) {
     for class in (0..LARGE_CLASSES).filter(|&class| cache.age(class)) {
         pass_on(store, class, find(store, Large::of_class(class), cache.close(class)));
     }
+    give_chunks(store, || cache.take_idle_chunk());
+    cache.note_sweep();
 }
 
 /// Gives the mappings that the heap keeps for all threads to the process; returns their bytes.

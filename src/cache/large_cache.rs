@@ -6,6 +6,8 @@
 //! thread's bytes allow, so that later ones need no account. A free that finds no open place goes
 //! on to the next tier by itself and leaves what is kept here alone.
 //!
+//! Beside the places there is a stack of chunks for arenas, which come and go in turns.
+//!
 //! As with magazines, what is kept counts as taken and is checked when it leaves the cache.
 //!
 //! *Concurrency*: the holder of the thread heap's tenure writes; others read for statistics, so
@@ -14,6 +16,7 @@
 //! *Neighbours*: stands on `base`; thread heaps have one each, `large` uses it.
 
 use crate::base::{LARGE_CLASSES, large_class_bytes};
+use crate::config::ARENA_CHUNKS_KEPT;
 use crate::sync::{AtomicUsize, Ordering};
 
 /// A place that keeps nothing.
@@ -34,6 +37,11 @@ pub(crate) struct LargeCache {
     places: [AtomicUsize; PLACES],
     /// Bytes for which places may yet be opened.
     bytes_left: AtomicUsize,
+    /// Chunks kept for arenas, the last one given on top; and how few there were since the last
+    /// sweep.
+    chunks: [AtomicUsize; ARENA_CHUNKS_KEPT],
+    chunk_count: AtomicUsize,
+    fewest_chunks: AtomicUsize,
 }
 
 const _: () = assert!(
@@ -47,7 +55,70 @@ impl LargeCache {
         LargeCache {
             places: [const { AtomicUsize::new(CLOSED) }; PLACES],
             bytes_left: AtomicUsize::new(bytes),
+            chunks: [const { AtomicUsize::new(0) }; ARENA_CHUNKS_KEPT],
+            chunk_count: AtomicUsize::new(0),
+            fewest_chunks: AtomicUsize::new(0),
         }
+    }
+
+    /// Takes the chunk given last; 0 when there is none.
+    #[inline(always)]
+    pub(crate) fn take_chunk(&self) -> usize {
+        let count = self.chunk_count.load(Ordering::Relaxed);
+        if count == 0 {
+            return 0;
+        }
+        self.chunk_count.store(count - 1, Ordering::Relaxed);
+        if self.fewest_chunks.load(Ordering::Relaxed) >= count {
+            self.fewest_chunks.store(count - 1, Ordering::Relaxed);
+        }
+        self.chunk(count - 1).load(Ordering::Relaxed)
+    }
+
+    /// Keeps a chunk; returns false when there are enough, or when it is the one given last.
+    #[inline(always)]
+    pub(crate) fn keep_chunk(&self, chunk: usize) -> bool {
+        let count = self.chunk_count.load(Ordering::Relaxed);
+        if count == ARENA_CHUNKS_KEPT || count != 0 && self.last_chunk(count) == chunk {
+            return false;
+        }
+        self.chunk(count).store(chunk, Ordering::Relaxed);
+        self.chunk_count.store(count + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Returns whether `chunk` is the one given last.
+    pub(super) fn was_given_last(&self, chunk: usize) -> bool {
+        let count = self.chunk_count.load(Ordering::Relaxed);
+        count != 0 && self.last_chunk(count) == chunk
+    }
+
+    /// Takes a chunk that was not needed since the last sweep; 0 when all were.
+    pub(super) fn take_idle_chunk(&self) -> usize {
+        if self.fewest_chunks.load(Ordering::Relaxed) == 0 { 0 } else { self.take_chunk() }
+    }
+
+    /// Begins to count anew how few chunks there are.
+    pub(super) fn note_sweep(&self) {
+        let count = self.chunk_count.load(Ordering::Relaxed);
+        self.fewest_chunks.store(count, Ordering::Relaxed);
+    }
+
+    /// Iterates over the chunks kept, a snapshot.
+    pub(crate) fn kept_chunks(&self) -> impl Iterator<Item = usize> + '_ {
+        let count = self.chunk_count.load(Ordering::Relaxed);
+        self.chunks.iter().take(count).map(|chunk| chunk.load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn last_chunk(&self, count: usize) -> usize {
+        self.chunk(count - 1).load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn chunk(&self, index: usize) -> &AtomicUsize {
+        // Below the number kept; the remainder spares a path that panics.
+        &self.chunks[index % ARENA_CHUNKS_KEPT]
     }
 
     /// Takes the kept block of `class`; 0 when there is none.

@@ -16,6 +16,8 @@
 mod table;
 
 #[cfg(not(loom))]
+mod arena;
+#[cfg(not(loom))]
 mod builder;
 #[cfg(not(loom))]
 mod collections;

@@ -240,8 +240,9 @@ impl HeapStats {
             for (class, stats) in self.classes.iter_mut().enumerate() {
                 stats.cached_blocks += thread_heap.cached_blocks(class);
             }
-            for class in 0..LARGE_CLASSES {
-                self.look_at_kept(class, thread_heap.large().map_or(0, |cache| cache.kept(class)));
+            if let Some(cache) = thread_heap.large() {
+                (0..LARGE_CLASSES).for_each(|class| self.look_at_kept(class, cache.kept(class)));
+                cache.kept_chunks().for_each(|chunk| self.look_at_kept(0, chunk));
             }
         }
         for (class, stats) in self.classes.iter_mut().enumerate() {

@@ -192,6 +192,15 @@ fn verify_kept(core: &HeapCore) -> Result<(), Violation> {
             hold(is_once, "kept-once", block)?;
         }
     }
+    let chunks = || {
+        core.store
+            .thread_heaps()
+            .filter_map(ThreadHeap::large)
+            .flat_map(|cache| cache.kept_chunks())
+    };
+    for (number, chunk) in chunks().enumerate() {
+        hold(chunks().skip(number + 1).all(|other| other != chunk), "kept-once", chunk)?;
+    }
     Ok(())
 }
 

@@ -327,3 +327,32 @@ fn a_heap_that_cannot_be_bound_says_so_and_may_be_tried_again() {
         assert_eq!(heap.bind(), Ok(()));
     });
 }
+
+#[test]
+fn arena_chunks_come_back_in_turns_and_leave_with_the_thread_and_with_trim() {
+    let mut heap = Heap::new();
+    let chunk_bytes = Heap::ARENA_CHUNK_BYTES;
+    let kept_bytes = |heap: &Heap| heap.stats().kept_large_bytes;
+    let take_and_give = |heap: &Heap, chunks: usize| {
+        let taken: Vec<_> = (0..chunks).map(|_| heap.take_arena_chunk().unwrap()).collect();
+        assert_eq!(heap.stats().live_blocks, chunks);
+        // SAFETY: (1) taken just now and not used.
+        taken.iter().for_each(|&chunk| unsafe { heap.give_arena_chunk(chunk) });
+        taken
+    };
+    let taken = take_and_give(&heap, 20);
+    assert_eq!((kept_bytes(&heap), heap.stats().live_blocks), (16 * chunk_bytes, 0));
+    // The last one given of those that found place comes first.
+    let again = heap.take_arena_chunk().unwrap();
+    assert_eq!(again, taken[15]);
+    // SAFETY: (1) taken just now and not used.
+    unsafe { heap.give_arena_chunk(again) };
+    assert!(heap.trim() >= 16 * chunk_bytes);
+    assert_eq!(kept_bytes(&heap), 0);
+    run_to_the_end([|| drop(take_and_give(&heap, 3))]);
+    assert_eq!(kept_bytes(&heap), 0);
+    take_and_give(&heap, 3);
+    assert_eq!(heap.verify(), Ok(()));
+    heap.reset();
+    assert_eq!((kept_bytes(&heap), heap.stats().live_blocks), (0, 0));
+}
