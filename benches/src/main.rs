@@ -17,6 +17,7 @@
     reason = "a program that prints, and that stops when the machine refuses it a thread or a file"
 )]
 
+mod arena_subject;
 mod block;
 mod callgrind;
 mod chain;

@@ -1,7 +1,7 @@
 //! A task: what one child process runs, and which allocators take part in it.
 
-use crate::workloads::bins;
-use crate::{heap_subject, subject};
+use crate::workloads::{bins, regions};
+use crate::{arena_subject, heap_subject, subject};
 
 /// Case of a workload at a number of threads.
 #[derive(Clone, Debug)]
@@ -29,6 +29,10 @@ pub(crate) enum Field {
     Cycles,
     /// Representations of a thread's bin, and the empty loop.
     Bins,
+    /// Bump arenas.
+    Arenas,
+    /// The same, and the global allocator.
+    Parsers,
 }
 
 /// What an allocator is in a task's comparison.
@@ -67,6 +71,11 @@ impl Field {
                 add(&mut members, heap_subject::ARENAS, Rank::Arena);
                 add(&mut members, subject::PEERS, Rank::Shown);
             }
+            Field::Arenas | Field::Parsers => {
+                add(&mut members, arena_subject::OURS, Rank::Ours);
+                add(&mut members, arena_subject::PEERS, Rank::Peer);
+                add(&mut members, arena_subject::KEPT, Rank::Arena);
+            }
             _ => {
                 add(&mut members, subject::OURS, Rank::Ours);
                 add(&mut members, subject::PEERS, Rank::Peer);
@@ -77,6 +86,9 @@ impl Field {
         }
         if matches!(self, Field::Loops | Field::MixedLoops | Field::Bins) {
             members.push((subject::NULL, Rank::Shown));
+        }
+        if self == Field::Parsers {
+            members.push((regions::GLOBAL, Rank::Shown));
         }
         members
     }

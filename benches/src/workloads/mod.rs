@@ -16,6 +16,7 @@ mod lru;
 mod mstress;
 mod phases;
 mod realloc;
+pub(crate) mod regions;
 mod rptest;
 mod thread_churn;
 mod xmalloc;
@@ -55,6 +56,7 @@ pub(crate) const ALL: &[Workload] = &[
     lru::LRU,
     kv::KV,
     bins::BINS,
+    regions::REGIONS,
 ];
 
 /// The workload called `name`.
