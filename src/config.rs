@@ -23,10 +23,11 @@ pub(crate) const BLOCK_BYTES_MIN: usize = 16;
 /// Bytes of the largest slab block. Above it a whole run of chunks costs less than a bitmap.
 pub(crate) const SLAB_BLOCK_BYTES_MAX: usize = 32 * 1024;
 
-/// Chunks of the largest span (2 MiB). Above it a region would hold a single span.
-pub(crate) const SPAN_CHUNKS_MAX: usize = 32;
+/// Chunks of the largest span (1.75 MiB): two of them fit a region. A longer one would take the
+/// address space of a whole region.
+pub(crate) const SPAN_CHUNKS_MAX: usize = 28;
 
-/// Bytes of the largest mapping that has a size class; above it lengths are whole OS pages.
+/// Bytes of the largest mapping that has a size class.
 pub(crate) const MAPPING_CLASS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
 /// Bytes of the largest alignment served: 1 GiB. Beyond it every request is refused.
@@ -95,6 +96,9 @@ pub(crate) const GATHER_REGIONS_LOW: usize = 4;
 /// Chunks whose contents are dropped by one call: 256 KiB, a few dozen microseconds.
 pub(crate) const PURGE_CHUNKS_MAX: usize = 4;
 
+/// Exchanges of a busy thread between two looks at the clock.
+pub(crate) const PASSES_PER_LOOK: u32 = 32;
+
 /// Share of the time since the last sweep that a sweep may take: one eighth.
 pub(crate) const SWEEP_SHARE: u64 = 8;
 
@@ -159,8 +163,8 @@ const _: () = assert!(
     "the full test masks the cursor: keep MAGAZINE_BYTES a power of two"
 );
 const _: () = assert!(
-    SPAN_CHUNKS_MAX <= REGION_CHUNKS / 2,
-    "a span of SPAN_CHUNKS_MAX must fit beside the header when aligned to its size"
+    SPAN_CHUNKS_MAX * 2 < REGION_CHUNKS,
+    "two spans of SPAN_CHUNKS_MAX fit a region: lower it"
 );
 const _: () = assert!(
     HEAP_SLOTS <= 1 << 16,

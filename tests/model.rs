@@ -11,13 +11,14 @@
 mod support;
 
 use core::mem;
+use core::num::NonZeroUsize;
 use std::collections::BTreeMap;
 use std::sync::{Barrier, Mutex, RwLock};
 use std::thread;
 use std::time::Duration;
 
 use polyheap::allocator_api2::alloc::{Allocator, Layout};
-use polyheap::{Heap, LeakReport};
+use polyheap::{Decay, Heap, HugePages, LeakReport};
 
 use support::{Held, Random, alone, assert_disjoint, run_to_the_end, scaled, size_from_env};
 
@@ -30,6 +31,8 @@ const VISITORS: usize = 2;
 const HELD_MAX: usize = 150;
 /// Bytes of the largest block.
 const SIZE_BYTES_MAX: usize = 5_000_000;
+/// Bytes of the largest block now and then: past the largest that is kept for the next request.
+const RARE_BYTES_MAX: usize = 80_000_000;
 
 /// What all threads see: the heaps, and the blocks somebody left for anybody to free.
 struct World {
@@ -74,17 +77,35 @@ impl World {
 }
 
 fn random_heap(random: &mut Random) -> Heap {
-    let builder = Heap::builder().name("model");
-    match random.below(5) {
-        0 => builder.thread_cache(false).build(),
-        1 => builder.thread_cache_bytes(0).build(),
-        2 => builder.thread_cache_bytes(20_000).build(),
+    let mut builder = Heap::builder().name("model");
+    builder = match random.below(6) {
+        0 => builder.thread_cache(false),
+        1 => builder.thread_cache_bytes(0),
+        2 => builder.thread_cache_bytes(20_000),
+        3 => builder.thread_large_bytes(random.below(3_000_000)).heap_large_bytes(0),
+        4 => builder.isolated(true),
+        _ => builder,
+    };
+    builder = match random.below(5) {
+        0 => builder.decay(Decay::Eager),
+        1 => builder.decay(Decay::Never),
+        2 => builder.decay(Decay::After(Duration::from_millis(1 + random.below(30) as u64))),
+        _ => builder,
+    };
+    match random.below(8) {
+        0 => builder.huge_pages(HugePages::Never).build(),
+        1 => builder.soft_max_bytes(random.below(20_000_000)).build(),
+        2 => builder.max_bytes(60_000_000 + random.below(60_000_000)).build(),
         _ => builder.build(),
     }
 }
 
 fn random_layout(random: &mut Random) -> Layout {
-    Layout::from_size_align(random.size(SIZE_BYTES_MAX), random.align()).unwrap()
+    let size = match random.below(300) {
+        0 => 1 + random.below(RARE_BYTES_MAX),
+        _ => random.size(SIZE_BYTES_MAX),
+    };
+    Layout::from_size_align(size, random.align()).unwrap()
 }
 
 /// One thread's part of a round: `steps` random operations. `kept` are the blocks it holds.
@@ -102,11 +123,15 @@ fn step(heap: &Heap, own: &mut Vec<Held>, pool: &Mutex<Vec<Held>>, random: &mut 
     match choice {
         0..=39 => {
             let (layout, id) = (random_layout(random), random.next());
+            let denied = heap.stats_denied();
             let held = match random.one_in(4) {
                 true => Held::zeroed(&heap, layout, id),
                 false => Held::new(&heap, layout, id),
             };
-            own.push(held.unwrap());
+            match held {
+                Ok(held) => own.push(held),
+                Err(_) => assert!(heap.stats_denied() > denied, "{layout:?} was denied uncounted"),
+            }
         }
         40..=64 => {
             if let Some(held) = take_any(own, random) {
@@ -132,7 +157,31 @@ fn step(heap: &Heap, own: &mut Vec<Held>, pool: &Mutex<Vec<Held>>, random: &mut 
         98 => {
             heap.trim();
         }
+        99 if random.one_in(4) => set_limits(heap, random),
         _ => {}
+    }
+}
+
+/// Sets limits that deny some requests, or none.
+fn set_limits(heap: &Heap, random: &mut Random) {
+    let more = |random: &mut Random| match random.one_in(2) {
+        true => None,
+        false => NonZeroUsize::new(heap.stats().held_bytes + random.below(4_000_000)),
+    };
+    heap.set_limit(more(random)).unwrap();
+    heap.set_soft_limit(more(random)).unwrap();
+}
+
+/// What a heap has denied so far.
+trait Denied {
+    fn stats_denied(&self) -> u64;
+}
+
+impl Denied for Heap {
+    fn stats_denied(&self) -> u64 {
+        let stats = self.stats();
+        assert_eq!(stats.denied_by_system, 0, "{stats}");
+        stats.denied_by_limit
     }
 }
 
@@ -147,13 +196,26 @@ fn free(heap: &Heap, held: Held, random: &mut Random) {
 }
 
 fn resize(heap: &Heap, held: &mut Held, random: &mut Random) {
-    let to = random_layout(random);
-    match to.size() >= held.layout.size() {
+    // Elsewhere in the tiers, or a little: within the class, or into what lies behind.
+    let to = match random.one_in(2) {
+        true => random_layout(random),
+        false => {
+            let size = held.layout.size();
+            let size = size - random.below(size / 2 + 1) + random.below(size / 2 + 1);
+            Layout::from_size_align(size.max(1), held.layout.align()).unwrap()
+        }
+    };
+    let before = (held.block, held.layout, held.usable);
+    let outcome = match to.size() >= held.layout.size() {
         true if random.one_in(2) => held.grow_zeroed(&heap, to),
         true => held.grow(&heap, to),
         false => held.shrink(&heap, to),
+    };
+    if outcome.is_err() {
+        assert!(heap.stats_denied() > 0, "{to:?} was denied uncounted");
+        assert_eq!((held.block, held.layout, held.usable), before);
+        held.check();
     }
-    .unwrap();
 }
 
 /// Asks the heap things that must not disturb anybody.

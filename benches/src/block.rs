@@ -79,6 +79,16 @@ impl Block {
         unsafe { byte.write_volatile(value.wrapping_add(1)) };
     }
 
+    /// Writes the word at `offset`, a multiple of 8.
+    #[inline(always)]
+    pub(crate) fn write_word(&mut self, offset: usize) {
+        debug_assert!(offset + size_of::<u64>() <= self.size);
+        // SAFETY: the callers keep to the block's size.
+        let word = unsafe { self.start.add(offset) }.cast::<u64>();
+        // SAFETY: the word is in the live block, which nobody else touches, and aligned as the block is.
+        unsafe { word.write_volatile(offset as u64) };
+    }
+
     pub(crate) fn address(&self) -> usize {
         self.start.addr()
     }

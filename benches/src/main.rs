@@ -38,6 +38,7 @@ mod spawn;
 mod subject;
 mod summary;
 mod task;
+mod trims;
 mod via;
 mod workloads;
 mod zipf;

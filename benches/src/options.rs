@@ -28,7 +28,7 @@ pub(crate) struct Options {
     /// Writes an array of cells to this file.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
-    /// Counts instructions under valgrind instead of time (hot, hotconst, bulk, churn, bins).
+    /// Counts instructions under valgrind instead of time (hot, hotconst, large, bulk, churn, frames, worstfree, bins).
     #[arg(long)]
     pub(crate) callgrind: bool,
     /// Seconds a child may take before it is ended and reported as failed [default: 120, quick 20].

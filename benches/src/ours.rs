@@ -62,6 +62,11 @@ unsafe impl Subject for OneHeap<'_> {
         // SAFETY: the caller's promise is the callee's.
         unsafe { realloc(self.0, start, layout, new_size) }
     }
+
+    fn trim(&self) -> bool {
+        self.0.trim();
+        true
+    }
 }
 
 // SAFETY: the heap is a static, and an allocator.
@@ -81,6 +86,11 @@ unsafe impl Subject for StaticHeap {
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: the caller's promise is the callee's.
         unsafe { realloc(&HEAP, start, layout, new_size) }
+    }
+
+    fn trim(&self) -> bool {
+        HEAP.trim();
+        true
     }
 }
 
@@ -113,6 +123,11 @@ unsafe impl Subject for HeapsBySize {
             unsafe { dealloc(self.of(layout), start, layout) };
         }
         target
+    }
+
+    fn trim(&self) -> bool {
+        self.0.iter().for_each(|heap| _ = heap.trim());
+        true
     }
 }
 

@@ -1,17 +1,22 @@
 //! The parent: enumerates the tasks and runs each in several rounds of fresh processes, the allocators in turn.
 //!
 //! Every round starts with another allocator, so that none always follows the same one. An allocator that once took
-//! longer than the limit is not run again in that task.
+//! longer than the limit is not run again in that task. Tasks that take long get fewer rounds, and those that mostly sleep
+//! run as many children at once as there are cores.
 
 use crate::context::Context;
 use crate::options::Options;
 use crate::reading::Outcome;
 use crate::spawn::{Failure, run_child};
 use crate::summary::{self, Cell};
-use crate::task::{Field, Rank, Task};
+use crate::task::{Field, Pace, Rank, Task};
 use crate::workloads::{self, Workload};
 use crate::{callgrind, report};
+use std::thread::{available_parallelism, scope};
 use std::time::{Duration, Instant};
+
+/// Tasks that take long get one round in this many.
+const LONG_ROUNDS: u32 = 5;
 
 /// All runs of one allocator in one task.
 #[derive(Debug)]
@@ -95,20 +100,37 @@ fn rounds(options: &Options, task: &Task) -> Vec<Runs> {
     let start =
         |(allocator, rank)| Runs { allocator, rank, outcomes: Vec::new(), failures: Vec::new() };
     let mut all: Vec<Runs> = contenders(options, task).into_iter().map(start).collect();
-    let count = all.len();
-    for round in 0..options.rounds as usize {
-        for turn in 0..count {
-            let runs = &mut all[(round + turn) % count];
-            if runs.failures.iter().any(|failure| matches!(failure, Failure::TimedOut)) {
-                continue;
-            }
-            match run_child(&context(options, task, runs.allocator), limit(options)) {
-                Ok(outcome) => runs.outcomes.push(outcome),
-                Err(failure) => runs.failures.push(failure),
-            }
+    let (rounds, at_once) = match task.pace {
+        Pace::Busy => (options.rounds, 1),
+        Pace::Long => (options.rounds.div_ceil(LONG_ROUNDS), 1),
+        Pace::Asleep => {
+            let cores = available_parallelism().map_or(1, usize::from);
+            (options.rounds.div_ceil(LONG_ROUNDS), cores)
+        }
+    };
+    for round in 0..rounds as usize {
+        let mut turns: Vec<&mut Runs> = all.iter_mut().collect();
+        let first = round % turns.len().max(1);
+        turns.rotate_left(first);
+        for group in turns.chunks_mut(at_once) {
+            scope(|scope| {
+                for runs in group {
+                    scope.spawn(|| run_once(options, task, runs));
+                }
+            });
         }
     }
     all
+}
+
+fn run_once(options: &Options, task: &Task, runs: &mut Runs) {
+    if runs.failures.iter().any(|failure| matches!(failure, Failure::TimedOut)) {
+        return;
+    }
+    match run_child(&context(options, task, runs.allocator), limit(options)) {
+        Ok(outcome) => runs.outcomes.push(outcome),
+        Err(failure) => runs.failures.push(failure),
+    }
 }
 
 fn pick_workloads(names: &[String]) -> Result<Vec<&'static Workload>, String> {

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 /// Below this, resident sets are called equal.
 const RESIDENT_FLOOR_BYTES: f64 = 65536.0;
 
+/// Below this, multiples of a size are called equal.
+const MULTIPLE_FLOOR: f64 = 0.1;
+
 /// Unit of a reading, and with it which way is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Unit {
@@ -14,6 +17,12 @@ pub(crate) enum Unit {
     OpsPerSecond,
     #[serde(rename = "bytes")]
     Bytes,
+    /// Bytes as a multiple of those asked for.
+    #[serde(rename = "multiple")]
+    Multiple,
+    /// An allocator's rate as a share of another rate of its own.
+    #[serde(rename = "share")]
+    Share,
 }
 
 /// Samples of one quantity in one process, condensed.
@@ -42,9 +51,13 @@ pub(crate) struct Outcome {
 impl Unit {
     pub(crate) fn is_better(self, left: f64, right: f64) -> bool {
         match self {
-            Unit::OpsPerSecond => left > right,
-            Unit::NsPerOp | Unit::Bytes => left < right,
+            Unit::OpsPerSecond | Unit::Share => left > right,
+            Unit::NsPerOp | Unit::Bytes | Unit::Multiple => left < right,
         }
+    }
+
+    pub(crate) fn is_memory(self) -> bool {
+        matches!(self, Unit::Bytes | Unit::Multiple)
     }
 
     /// The better of `values`, or NaN if there are none.
@@ -84,6 +97,18 @@ impl Reading {
     pub(crate) fn resident(label: &str, bytes: u64) -> Reading {
         let floor = RESIDENT_FLOOR_BYTES;
         Reading { label: label.into(), floor, ..Reading::of(Unit::Bytes, vec![bytes as f64]) }
+    }
+
+    /// Bytes as a multiple of `of_bytes`.
+    pub(crate) fn multiple(label: &str, bytes: u64, of_bytes: usize) -> Reading {
+        let value = bytes as f64 / of_bytes as f64;
+        let floor = MULTIPLE_FLOOR;
+        Reading { label: label.into(), floor, ..Reading::of(Unit::Multiple, vec![value]) }
+    }
+
+    /// A share of another rate.
+    pub(crate) fn share(label: &str, value: f64) -> Reading {
+        Reading { label: label.into(), ..Reading::of(Unit::Share, vec![value]) }
     }
 
     /// Resident bytes, divided among `count` things.

@@ -27,7 +27,7 @@ pub(crate) fn print_cell(cell: &Cell) {
     let mut entries: Vec<&Entry> = cell.entries.iter().collect();
     let median = |entry: &Entry| entry.figures.as_ref().map_or(f64::NAN, |figures| figures.median);
     entries.sort_by(|left, right| median(left).total_cmp(&median(right)));
-    if cell.unit == Unit::OpsPerSecond {
+    if cell.unit.is_better(2.0, 1.0) {
         let measured = entries.iter().filter(|entry| entry.figures.is_some()).count();
         entries[..measured].reverse();
     }
@@ -44,7 +44,7 @@ fn print_entry(unit: Unit, entry: &Entry) {
         None => String::new(),
     };
     let Some(figures) = &entry.figures else {
-        println!("  {:<18}{failed}", entry.allocator);
+        println!("  {:<18}{:>10}{failed}", entry.allocator, "-");
         return;
     };
     let Figures { best, median, worst, .. } = *figures;
@@ -83,6 +83,7 @@ fn shown(unit: Unit, value: f64) -> String {
         Unit::OpsPerSecond => format!("{} M/s", digits(value / 1e6)),
         Unit::Bytes if value >= 1_048_576.0 => format!("{} MiB", digits(value / 1_048_576.0)),
         Unit::Bytes => format!("{} KiB", digits(value / 1024.0)),
+        Unit::Multiple | Unit::Share => format!("{}x", digits(value)),
     }
 }
 
@@ -111,12 +112,12 @@ pub(crate) fn print_means(cells: &[Cell]) {
             let cells: Vec<&Cell> =
                 cells.iter().filter(|cell| cell.workload == workload.name).collect();
             let (memory, time): (Vec<&Cell>, Vec<&Cell>) =
-                cells.iter().partition(|cell| cell.unit == Unit::Bytes);
+                cells.iter().partition(|cell| cell.unit.is_memory());
             print_mean(name, workload.name, &time, Rank::Peer);
             print_mean(name, &format!("{}, arenas", workload.name), &time, Rank::Arena);
             print_mean(name, &format!("{}, memory", workload.name), &memory, Rank::Peer);
         }
-        let time: Vec<&Cell> = cells.iter().filter(|cell| cell.unit != Unit::Bytes).collect();
+        let time: Vec<&Cell> = cells.iter().filter(|cell| !cell.unit.is_memory()).collect();
         print_mean(name, "all but memory", &time, Rank::Peer);
     }
 }

@@ -33,6 +33,13 @@ impl Rng {
         low + self.below(high - low + 1)
     }
 
+    /// Brings `items` into random order (Fisher and Yates).
+    pub(crate) fn shuffle<T>(&mut self, items: &mut [T]) {
+        for end in (1..items.len()).rev() {
+            items.swap(end, self.below(end + 1));
+        }
+    }
+
     /// A number in 0..1.
     pub(crate) fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64

@@ -3,7 +3,7 @@
 //! Workloads are generic over [`Subject`], so every allocator is called as its `GlobalAlloc` would be: inlined as far as
 //! it lets itself be, an external call for the C ones. [`with_subject`] makes the one subject of this process.
 
-use crate::ours;
+use crate::{ours, trims};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::UnsafeCell;
 
@@ -52,6 +52,11 @@ pub(crate) unsafe trait Subject: Sync {
     /// 1. `start` is a live block of this subject's, allocated with `layout`.
     /// 2. `new_size` is not zero.
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, new_size: usize) -> *mut u8;
+
+    /// Gives back to the system what is free, where there is a call for that; returns whether there is one.
+    fn trim(&self) -> bool {
+        false
+    }
 }
 
 /// Something to do with a subject, whichever it is.
@@ -67,40 +72,58 @@ pub(crate) trait Job {
 pub(crate) fn with_subject<J: Job>(name: &str, job: J) -> J::Output {
     match name {
         NULL => job.run(&Null(UnsafeCell::new([0; 8]))),
-        "mimalloc" => job.run(&Global(mimalloc::MiMalloc)),
-        "snmalloc" => job.run(&Global(snmalloc_rs::SnMalloc)),
-        "jemalloc" => job.run(&Global(tikv_jemallocator::Jemalloc)),
-        "rpmalloc" => job.run(&Global(rpmalloc::RpMalloc)),
-        "rusty_alloc" => job.run(&Global(rusty_alloc_api::RustyAlloc)),
-        "rallocator" => job.run(&Global(rallocator::Rallocator)),
-        "sefer" => job.run(&Global(sefer_alloc::SeferAlloc::new())),
-        "dlmalloc" => job.run(&Global(dlmalloc::GlobalDlmalloc)),
-        "glibc" => job.run(&Global(System)),
+        "mimalloc" => job.run(&Global::trimmed(mimalloc::MiMalloc, trims::mimalloc)),
+        "snmalloc" => job.run(&Global::new(snmalloc_rs::SnMalloc)),
+        "jemalloc" => job.run(&Global::trimmed(tikv_jemallocator::Jemalloc, trims::jemalloc)),
+        "rpmalloc" => job.run(&Global::new(rpmalloc::RpMalloc)),
+        "rusty_alloc" => job.run(&Global::new(rusty_alloc_api::RustyAlloc)),
+        "rallocator" => job.run(&Global::new(rallocator::Rallocator)),
+        "sefer" => job.run(&Global::new(sefer_alloc::SeferAlloc::new())),
+        "dlmalloc" => job.run(&Global::new(dlmalloc::GlobalDlmalloc)),
+        "glibc" => job.run(&Global::trimmed(System, trims::glibc)),
         _ => ours::with_subject(name, job),
     }
 }
 
 /// A global allocator as a subject.
-struct Global<A>(A);
+struct Global<A> {
+    allocator: A,
+    trim: Option<fn()>,
+}
+
+impl<A> Global<A> {
+    /// One without a call to trim it.
+    fn new(allocator: A) -> Global<A> {
+        Global { allocator, trim: None }
+    }
+
+    fn trimmed(allocator: A, trim: fn()) -> Global<A> {
+        Global { allocator, trim: Some(trim) }
+    }
+}
 
 // SAFETY: GlobalAlloc promises what Subject asks for.
 unsafe impl<A: GlobalAlloc + Sync> Subject for Global<A> {
     #[inline(always)]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is the callee's.
-        unsafe { self.0.alloc(layout) }
+        unsafe { self.allocator.alloc(layout) }
     }
 
     #[inline(always)]
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         // SAFETY: the caller's promise is the callee's.
-        unsafe { self.0.dealloc(start, layout) }
+        unsafe { self.allocator.dealloc(start, layout) }
     }
 
     #[inline(always)]
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
         // SAFETY: the caller's promise is the callee's.
-        unsafe { self.0.realloc(start, layout, new_size) }
+        unsafe { self.allocator.realloc(start, layout, new_size) }
+    }
+
+    fn trim(&self) -> bool {
+        self.trim.inspect(|trim| trim()).is_some()
     }
 }
 

@@ -53,7 +53,9 @@ pub(crate) struct Ratio {
 
 /// Condenses the runs of `task`, one cell a quantity.
 pub(crate) fn cells(task: &Task, runs: &[Runs]) -> Vec<Cell> {
-    let Some(model) = runs.iter().find_map(|runs| runs.outcomes.first()) else {
+    // Not every allocator gives every quantity.
+    let firsts = runs.iter().filter_map(|runs| runs.outcomes.first());
+    let Some(model) = firsts.max_by_key(|outcome| outcome.readings.len()) else {
         return vec![cell(task, runs, &Reading::of(Unit::NsPerOp, Vec::new()))];
     };
     model.readings.iter().map(|model| cell(task, runs, model)).collect()
@@ -115,8 +117,12 @@ fn notes(readings: &[Reading]) -> String {
 }
 
 impl Cell {
-    /// Every form of polyheap beside the best of the rivals of this rank.
+    /// Every form of polyheap beside the best of the rivals of this rank. None of shares: they compare an allocator with
+    /// itself.
     pub(crate) fn ratios(&self, rivals: Rank) -> Vec<Ratio> {
+        if self.unit == Unit::Share {
+            return Vec::new();
+        }
         let Some((best, best_rival)) = self.leader(rivals, |figures| figures.best) else {
             return Vec::new();
         };
@@ -146,9 +152,9 @@ impl Cell {
 
     fn ratio(&self, ours: f64, rival: f64) -> f64 {
         match self.unit {
-            Unit::OpsPerSecond => ours / rival,
+            Unit::OpsPerSecond | Unit::Share => ours / rival,
             Unit::NsPerOp => rival / ours,
-            Unit::Bytes => rival.max(self.floor) / ours.max(self.floor),
+            Unit::Bytes | Unit::Multiple => rival.max(self.floor) / ours.max(self.floor),
         }
     }
 }

@@ -10,6 +10,18 @@ pub(crate) struct Task {
     pub(crate) case: String,
     pub(crate) threads: usize,
     pub(crate) field: Field,
+    pub(crate) pace: Pace,
+}
+
+/// How a task spends its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// It computes, and measures time: one child after another.
+    Busy,
+    /// It computes for long: a fifth of the rounds.
+    Long,
+    /// It mostly sleeps, and measures memory: a fifth of the rounds, and children side by side.
+    Asleep,
 }
 
 /// The allocators that take part in a task.
@@ -50,11 +62,16 @@ pub(crate) enum Rank {
 
 impl Task {
     pub(crate) fn new(workload: &'static str, case: impl Into<String>, field: Field) -> Task {
-        Task { workload, case: case.into(), threads: 1, field }
+        Task { workload, case: case.into(), threads: 1, field, pace: Pace::Busy }
     }
 
     pub(crate) fn with_threads(mut self, threads: usize) -> Task {
         self.threads = threads;
+        self
+    }
+
+    pub(crate) fn with_pace(mut self, pace: Pace) -> Task {
+        self.pace = pace;
         self
     }
 }

@@ -1,4 +1,4 @@
-//! Sizes above the slab classes: runs of chunks up to 2 MiB, mappings beyond.
+//! Sizes above the slab classes: runs of chunks up to 1.75 MiB, mappings beyond.
 //!
 //! Up to 512 KiB there is a class for every 64 KiB, from there to 64 MiB there are four per
 //! doubling. Past that lengths are rounded to eight per doubling and are nobody's class: such
@@ -105,13 +105,15 @@ impl Large {
     }
 
     /// Returns where in a run at `base` the block starts: elsewhere in neighbouring runs, whatever
-    /// their length.
+    /// their length. Past the last class at the start: what grows there has slack at one time and
+    /// none at another, and moves without a copy only from there.
     #[inline(always)]
     pub(crate) const fn colour(self, base: usize) -> Colour {
         let number = (base / CHUNK_BYTES) as u64;
         // Fibonacci hashing: the golden ratio's bits spread neighbours and strides alike.
         let line = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - 6);
-        if self.has_colours { Colour::of_line(line as usize) } else { Colour::NONE }
+        let line = if self.class < LARGE_CLASSES { line as usize } else { 0 };
+        if self.has_colours { Colour::of_line(line) } else { Colour::NONE }
     }
 
     /// Returns the colour of a block that starts `offset_bytes` into its run, whoever chose that.

@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! slab     16 B ..= 32 KiB   blocks of one class in a run of chunks
-//! span     64 KiB ..= 2 MiB  a run of chunks handed out whole         `large`
-//! mapping  > 2 MiB           a system mapping handed out whole        `large`
+//! span     ..= 1.75 MiB       a run of chunks handed out whole         `large`
+//! mapping  above             a system mapping handed out whole        `large`
 //! ```
 //!
 //! An alignment above 16 rounds the size up to a multiple of itself first. With four classes per

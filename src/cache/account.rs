@@ -39,12 +39,30 @@ pub(crate) struct Account {
 }
 
 impl Account {
+    /// Returns an account that holds nothing and has no limits.
+    #[cfg(not(loom))]
     pub(super) const fn new() -> Account {
         Account {
             charged_bytes: AtomicUsize::new(0),
             max_bytes: AtomicUsize::new(UNLIMITED),
             soft_max_bytes: AtomicUsize::new(UNLIMITED),
             relieved_bytes: AtomicUsize::new(0),
+            refusals: AtomicU64::new(0),
+            denied_by_limit: AtomicU64::new(0),
+            denied_by_system: AtomicU64::new(0),
+        }
+    }
+
+    /// Returns an account that holds nothing and has no limits.
+    #[cfg(loom)]
+    pub(super) fn new() -> Account {
+        let none = || AtomicUsize::new(0);
+        let unlimited = || AtomicUsize::new(UNLIMITED);
+        Account {
+            charged_bytes: none(),
+            max_bytes: unlimited(),
+            soft_max_bytes: unlimited(),
+            relieved_bytes: none(),
             refusals: AtomicU64::new(0),
             denied_by_limit: AtomicU64::new(0),
             denied_by_system: AtomicU64::new(0),

@@ -10,20 +10,21 @@
 //! there at the next occasion. So a busy thread is held up for one run of chunks at a time, and one
 //! that comes by seldom does much.
 //!
-//! *Concurrency*: any thread, lock-free; one thread sweeps at a time, others pass by. All words are
-//! hints about times: a race between noting and sweeping delays a sweep by one step.
+//! *Concurrency*: any thread, lock-free; one thread sweeps at a time, the one with the baton, and
+//! others pass by. All words are hints about times: a race between noting and sweeping delays a
+//! sweep by one step.
 //!
 //! *Neighbours*: stands on `os` clocks; the store notes, `heap::sweep` sweeps.
 
 use crate::config::{SWEEP_NS_MAX, SWEEP_NS_MIN, SWEEP_SHARE};
 use crate::os::{ticks_ms, ticks_ns};
-use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{AtomicU64, AtomicUsize, Baton, Ordering};
 
 /// The clock's milliseconds at which the earliest sweep of any heap is due; 0 for none.
 static DUE_MS: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a thread sweeps.
-static IS_SWEEPING: AtomicBool = AtomicBool::new(false);
+/// The right to sweep. The cursors of all sweeps go with it.
+static SWEEPER: Baton = Baton::new();
 
 /// When the last sweep ended, in nanoseconds.
 static LAST_END_NS: AtomicU64 = AtomicU64::new(0);
@@ -103,6 +104,13 @@ pub(crate) fn lower_due(at_ms: u64) {
     let _ = DUE_MS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, sooner);
 }
 
+/// Ends the turn of a thread that is gone, and has every heap asked again: what that thread was
+/// about to note is lost. In a forked child only.
+pub(crate) fn forget_turn() {
+    SWEEPER.put_down();
+    lower_due(ticks_ms().max(1));
+}
+
 /// Returns whether any memory of the process idles, so that the clock is worth reading.
 #[inline]
 pub(crate) fn is_any_idle() -> bool {
@@ -122,15 +130,14 @@ impl Turn {
     pub(crate) fn begin() -> Option<Turn> {
         let now_ms = ticks_ms();
         let due_ms = DUE_MS.load(Ordering::Relaxed);
-        // Acquire: pairs with the Release of the last turn's end, for the cursors.
-        if due_ms == 0 || now_ms < due_ms || IS_SWEEPING.swap(true, Ordering::Acquire) {
+        if due_ms == 0 || now_ms < due_ms || !SWEEPER.take() {
             return None;
         }
         let now_ns = ticks_ns();
         let since_ns = now_ns.saturating_sub(LAST_END_NS.load(Ordering::Relaxed));
         let share_ns = (since_ns / SWEEP_SHARE).min(SWEEP_NS_MAX);
         if share_ns < SWEEP_NS_MIN {
-            IS_SWEEPING.store(false, Ordering::Release);
+            SWEEPER.put_down();
             return None;
         }
         Some(Turn { now_ms, end_ns: now_ns + share_ns })
@@ -150,6 +157,6 @@ impl Turn {
 impl Drop for Turn {
     fn drop(&mut self) {
         LAST_END_NS.store(ticks_ns(), Ordering::Relaxed);
-        IS_SWEEPING.store(false, Ordering::Release);
+        SWEEPER.put_down();
     }
 }

@@ -26,7 +26,7 @@ use crate::base::{
     LARGE_CLASSES, Large, MAPPING_CLASSES, SPAN_CLASSES, address, at_address, is_aligned,
     large_class_bytes,
 };
-use crate::config::{ALIGN_BYTES_MAX, CHUNK_BYTES, REGION_BYTES};
+use crate::config::{CHUNK_BYTES, REGION_BYTES};
 use crate::os::FaultKind;
 use crate::region::{
     EntryKind, RegionRef, adopt_cached_mapping, lookup, map_block, mapping_at, mapping_bytes,
@@ -107,9 +107,6 @@ fn take_span(store: &Store, large: Large) -> LargeBlock {
 }
 
 fn take_mapping(store: &Store, large: Large) -> LargeBlock {
-    if large.align > ALIGN_BYTES_MAX || large.bytes > isize::MAX as usize {
-        return LargeBlock::NONE;
-    }
     let has_any_align = large.align <= REGION_BYTES;
     if has_any_align && let Some(base) = load_kept(store, large) {
         set_mapping_live(base);
@@ -159,7 +156,7 @@ pub(crate) fn free_large(
         }
         cache.open(large.class);
         if cache.keep(large.class, block) {
-            return;
+            return store.sweeps.note_idle(store.policy.decay_ms);
         }
     }
     pass_on(store, large.class, found);
@@ -220,7 +217,7 @@ fn pass_on(store: &Store, class: usize, found: Found) {
             let is_kept =
                 class < LARGE_CLASSES && store.keep_mapping(class - SPAN_CLASSES, base, bytes);
             if !is_kept {
-                retire(store, base, bytes);
+                retire(store, base, bytes, store.shares_contents());
             }
         }
     }
@@ -234,14 +231,15 @@ fn free_run(store: &Store, span: Span) {
     store.chunks_freed(span.region());
 }
 
-/// Takes a kept mapping off the heap's list and gives it to the process.
-fn retire(store: &Store, base: usize, bytes: usize) {
+/// Takes a kept mapping off the heap's list and gives it to the process if it `may_be_shared`, to the
+/// system otherwise.
+fn retire(store: &Store, base: usize, bytes: usize, may_be_shared: bool) {
     store.mappings.remove(mapping_place(lookup(base)));
     store.mapped_bytes.fetch_sub(bytes, Ordering::Relaxed);
     store.count_given(bytes);
     store.uncharge(bytes);
     // SAFETY: (1) `[mapping-one-owner]`: kept by this heap, taken out of its tiers by the caller.
-    unsafe { retire_mapping(base, store.shares_contents()) };
+    unsafe { retire_mapping(base, may_be_shared) };
 }
 
 /// Gives what a thread keeps to the next tier, checking it. Holder of the tenure only.
@@ -272,7 +270,7 @@ pub(crate) fn free_chunk(store: &Store, thread_heap: Option<&ThreadHeap>, chunk:
             report(store, FaultKind::DoubleFree, chunk, CHUNK_BYTES, 0);
         }
         if cache.keep_chunk(chunk) {
-            return;
+            return store.sweeps.note_idle(store.policy.decay_ms);
         }
     }
     pass_on(store, 0, found);
@@ -281,20 +279,23 @@ pub(crate) fn free_chunk(store: &Store, thread_heap: Option<&ThreadHeap>, chunk:
 /// Gives on what a thread kept and did not use since the last sweep. Holder of the tenure only.
 pub(crate) fn sweep_large(store: &Store, cache: &LargeCache) {
     for class in (0..LARGE_CLASSES).filter(|&class| cache.age(class)) {
-        pass_on(store, class, find(store, Large::of_class(class), cache.close(class)));
+        let block = cache.close(class);
+        if block != 0 {
+            pass_on(store, class, find(store, Large::of_class(class), block));
+        }
     }
     give_chunks(store, || cache.take_idle_chunk());
     cache.note_sweep();
 }
 
-/// Gives the mappings that the heap keeps for all threads to the process; returns their bytes.
+/// Gives the mappings that the heap keeps for all threads to the system; returns their bytes.
 pub(crate) fn drain_kept_mappings(store: &Store) -> usize {
     let Some(kept) = store.kept_mappings() else { return 0 };
     let mut drained_bytes = 0;
     for class in 0..MAPPING_CLASSES {
         let bytes = large_class_bytes(SPAN_CLASSES + class);
         while let Some(base) = kept.load(class, bytes) {
-            retire(store, base, bytes);
+            retire(store, base, bytes, false);
             drained_bytes += bytes;
         }
     }
@@ -304,10 +305,13 @@ pub(crate) fn drain_kept_mappings(store: &Store) -> usize {
 /// What became of a block that was to be resized.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Resized {
-    /// It lies where it lay.
-    InPlace,
-    /// Its pages lie at this address now, and nothing was copied.
-    Moved(*mut u8),
+    /// It lies at this address now, and nothing was copied.
+    At {
+        /// The block.
+        block: *mut u8,
+        /// What lies from this offset on reads as zero.
+        zero_from: usize,
+    },
     /// It is as it was.
     Refused,
 }
@@ -340,6 +344,7 @@ fn resize_span(store: &Store, block: usize, from: Large, to: Large) -> Resized {
     }
     let colour = to.colour_at(block - span.base());
     if !span.resize(to.chunks(), colour, |bytes| store.charge(bytes)) {
+        store.mark_again(region, true);
         return Resized::Refused;
     }
     if to.bytes > from.bytes {
@@ -348,7 +353,7 @@ fn resize_span(store: &Store, block: usize, from: Large, to: Large) -> Resized {
         store.count_given(from.bytes - to.bytes);
         store.chunks_freed(region);
     }
-    Resized::InPlace
+    Resized::At { block: at_address(block), zero_from: usize::MAX }
 }
 
 fn resize_mapping(store: &Store, block: usize, from: Large, to: Large) -> Resized {
@@ -368,8 +373,10 @@ fn resize_mapping(store: &Store, block: usize, from: Large, to: Large) -> Resize
     let Some(base) = base else { return Resized::Refused };
     let colour = to.colour_at(block - old_base);
     set_mapping_colour(base, colour);
-    let resized = base + colour.offset_bytes();
-    if resized == block { Resized::InPlace } else { Resized::Moved(at_address(resized)) }
+    // The system's pages behind the old end are fresh.
+    let zero_from =
+        if to.bytes > from.bytes { from.bytes - colour.offset_bytes() } else { usize::MAX };
+    Resized::At { block: at_address(base + colour.offset_bytes()), zero_from }
 }
 
 /// Makes a mapping of `from` bytes one for `large`, in place or elsewhere; returns its address.

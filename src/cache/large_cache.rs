@@ -23,7 +23,7 @@ use crate::sync::{AtomicUsize, Ordering};
 const CLOSED: usize = 0;
 /// A place that has nothing and may keep a block.
 const OPEN: usize = 1;
-/// Bit of a kept block that was there at the last sweep.
+/// Bit of a place whose content was there at the last sweep.
 const OLD: usize = 2;
 
 /// One for each class, and one for blocks without a class, which stays closed.
@@ -150,10 +150,14 @@ impl LargeCache {
         if block <= OPEN { 0 } else { block }
     }
 
-    /// Opens the place of `class` if it is closed and the bytes allow.
+    /// Opens the place of `class` if it is closed and the bytes allow; one that is open and old is
+    /// young again.
     pub(super) fn open(&self, class: usize) {
         let left = self.bytes_left.load(Ordering::Relaxed);
         let place = self.place(class);
+        if place.load(Ordering::Relaxed) == OPEN | OLD {
+            place.store(OPEN, Ordering::Relaxed);
+        }
         let bytes = large_class_bytes(class);
         if class < LARGE_CLASSES && place.load(Ordering::Relaxed) == CLOSED && left >= bytes {
             self.bytes_left.store(left - bytes, Ordering::Relaxed);
@@ -173,14 +177,21 @@ impl LargeCache {
         block
     }
 
-    /// Marks the kept block of `class` as old; returns whether it was so already.
+    /// Marks the place of `class`, unless it is closed, as old; returns whether it was so already:
+    /// nothing was kept there since the last sweep.
     pub(super) fn age(&self, class: usize) -> bool {
         let place = self.place(class);
-        let block = place.load(Ordering::Relaxed);
-        if block > OPEN {
-            place.store(block | OLD, Ordering::Relaxed);
+        let content = place.load(Ordering::Relaxed);
+        if content != CLOSED {
+            place.store(content | OLD, Ordering::Relaxed);
         }
-        block > OPEN && block & OLD != 0
+        content & OLD != 0
+    }
+
+    /// Returns whether anything is kept, or may be without anyone noting it; a snapshot.
+    pub(crate) fn is_in_use(&self) -> bool {
+        let is_open = |place: &AtomicUsize| place.load(Ordering::Relaxed) != CLOSED;
+        self.chunk_count.load(Ordering::Relaxed) != 0 || self.places.iter().any(is_open)
     }
 
     #[inline(always)]

@@ -13,11 +13,10 @@
 //!
 //! *Neighbours*: stands on `slab` and `region`; the heap room binds threads and calls in.
 
+mod account;
 mod depot;
 mod summary;
 
-#[cfg(not(loom))]
-mod account;
 #[cfg(not(loom))]
 mod away;
 #[cfg(not(loom))]
@@ -45,14 +44,13 @@ mod supply;
 #[cfg(not(loom))]
 mod thread_heap;
 
+pub(crate) use account::UNLIMITED;
 pub(crate) use summary::Look;
 
 #[cfg(not(loom))]
-pub(crate) use account::UNLIMITED;
-#[cfg(not(loom))]
 pub(crate) use away::free_stray;
 #[cfg(not(loom))]
-pub(crate) use decay::{Sweeps, Turn, is_any_idle, lower_due};
+pub(crate) use decay::{Sweeps, Turn, forget_turn, is_any_idle, lower_due};
 #[cfg(not(loom))]
 pub(crate) use direct::{give_block, take_block};
 #[cfg(not(loom))]
@@ -62,6 +60,8 @@ pub(crate) use large::{
     Resized, drain_kept_mappings, free_chunk, free_large, hand_out, keep_quickly, resize_large,
     take_kept, take_large,
 };
+#[cfg(not(loom))]
+pub(crate) use large_cache::LargeCache;
 #[cfg(not(loom))]
 pub(crate) use refill::{recirculate, refill};
 #[cfg(not(loom))]

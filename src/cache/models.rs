@@ -1,19 +1,20 @@
-//! Models of the summary and of the depot: no region worth a look is forgotten, no magazine is
-//! lost or has two owners.
+//! Models of the summary, of the depot and of the account: no region worth a look is forgotten, no
+//! magazine is lost or has two owners, and no charge passes the limit.
 //!
-//! *Invariants held here*: `[summary-never-misses]` and `[magazine-one-owner]` are what they are
-//! about.
+//! *Invariants held here*: `[summary-never-misses]`, `[magazine-one-owner]` and
+//! `[limit-never-passed]` are what they are about.
 //!
 //! Scenes of three and four threads are explored up to a number of preemptions: without a bound
 //! they take many minutes.
 //!
-//! *Concurrency*: loom runs the real `summary` and `depot`; [`Contents`] stands for a magazine's
+//! *Concurrency*: loom runs the real `summary`, `depot` and `account`; [`Contents`] stands for a magazine's
 //! rounds.
 //!
 //! *Neighbours*: stands on the workbench in `sync`.
 
 use std::sync::Arc;
 
+use super::account::Account;
 use super::depot::Depot;
 use super::summary::{Look, Summary};
 use crate::base::{address, at_address};
@@ -219,5 +220,120 @@ fn depot_storers_versus_loaders() {
         );
         magazines.account(held);
         ["0", "1", "2"][held[2..].iter().filter(|&&number| number != 0).count()]
+    });
+}
+
+/// The limit of the account in the models.
+const LIMIT_BYTES: usize = 3;
+
+/// Returns an account that is charged for `bytes`.
+fn charged(bytes: usize) -> Arc<Account> {
+    let account = Account::new();
+    account.set_max_bytes(LIMIT_BYTES);
+    account.charge_anyway(bytes);
+    Arc::new(account)
+}
+
+/// Charges `bytes` if they fit; returns what it charged. The sum is within the limit at any moment.
+fn charge(account: &Account, bytes: usize) -> usize {
+    let is_granted = account.charge(bytes);
+    look(account);
+    if is_granted { bytes } else { 0 }
+}
+
+/// Takes back a charge; returns nothing charged.
+fn uncharge(account: &Account, bytes: usize) -> usize {
+    account.uncharge(bytes);
+    look(account)
+}
+
+/// Looks at the sum, as whoever compares it with the limit does.
+fn look(account: &Account) -> usize {
+    assert!(account.charged_bytes() <= LIMIT_BYTES, "the sum passed the limit");
+    0
+}
+
+/// Checks the sum and how many charges were refused.
+fn settle(account: &Account, bytes: usize, refusals: u64) {
+    assert_eq!(account.charged_bytes(), bytes, "a charge was lost or doubled");
+    assert_eq!(account.refusals(), refusals, "a refusal was lost or doubled");
+    assert!(!account.charge(usize::MAX), "the sum went round");
+}
+
+/// Three charges where two fit: two are granted whatever the order, and the third changes nothing.
+#[test]
+fn account_charges_at_the_edge() {
+    let outcomes = ["all but first", "all but second", "all but third"];
+    explore_within(Some(4), "account_charges_at_the_edge", &outcomes, move || {
+        let account = charged(1);
+        let granted = beside(
+            &account,
+            [
+                |account| charge(account, 1),
+                |account| charge(account, 1),
+                |account| charge(account, 1),
+            ],
+        );
+        assert_eq!(granted.iter().sum::<usize>(), 2, "not as many as fit");
+        settle(&account, LIMIT_BYTES, 1);
+        outcomes[granted.iter().position(|&bytes| bytes == 0).unwrap()]
+    });
+}
+
+/// Charges of different size: a larger one that is refused is not in the smaller ones' way.
+#[test]
+fn account_charges_of_different_size() {
+    explore("account_charges_of_different_size", &["large", "small"], || {
+        let account = charged(1);
+        let granted = beside(
+            &account,
+            [|account| charge(account, 1) + charge(account, 1), |account| charge(account, 2)],
+        );
+        match granted {
+            [2, 0] => settle(&account, LIMIT_BYTES, 1),
+            [0, 2] => settle(&account, LIMIT_BYTES, 2),
+            [1, 0] => panic!("a refused charge was in the way"),
+            _ => panic!("not as many as fit: {granted:?}"),
+        }
+        if granted[0] == 0 { "large" } else { "small" }
+    });
+}
+
+/// One too large for the account is never in the way of one that fits, whoever looks.
+#[test]
+fn account_charge_beside_one_too_large() {
+    explore("account_charge_beside_one_too_large", &["small"], || {
+        let account = charged(2);
+        let granted = beside(
+            &account,
+            [|account| charge(account, 1), |account| charge(account, 2), |account| look(account)],
+        );
+        assert_eq!(granted, [1, 0, 0], "not as many as fit");
+        settle(&account, LIMIT_BYTES, 1);
+        "small"
+    });
+}
+
+/// A full account: two charges want what is taken back meanwhile.
+#[test]
+fn account_charges_versus_uncharge() {
+    let outcomes = ["first", "neither", "second"];
+    explore_within(Some(3), "account_charges_versus_uncharge", &outcomes, || {
+        let account = charged(LIMIT_BYTES);
+        let granted = beside(
+            &account,
+            [
+                |account| charge(account, 1),
+                |account| charge(account, 1),
+                |account| uncharge(account, 1),
+            ],
+        );
+        let bytes = granted.iter().sum::<usize>();
+        settle(&account, LIMIT_BYTES - 1 + bytes, 2 - bytes as u64);
+        match granted {
+            [1, 0, 0] => "first",
+            [0, 1, 0] => "second",
+            _ => "neither",
+        }
     });
 }

@@ -29,11 +29,11 @@ use crate::config::{
 };
 use crate::error::HeapError;
 use crate::policy::HugePages;
-use crate::region::{BlockDepot, RegionRef, Roster, Sharing, acquire_region};
+use crate::region::{MappingDepot, RegionRef, Roster, Sharing, acquire_region};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// Mappings a heap keeps for all its threads.
-pub(crate) type KeptMappings = BlockDepot<MAPPING_CLASSES, HEAP_MAPPINGS_KEPT>;
+pub(crate) type KeptMappings = MappingDepot<MAPPING_CLASSES, HEAP_MAPPINGS_KEPT>;
 
 /// What a heap was made with, as far as its memory is concerned.
 #[derive(Clone, Copy, Debug)]
@@ -280,10 +280,7 @@ impl Store {
     pub(crate) fn purge_header(&self, region: RegionRef) -> usize {
         let bytes = region.purge_free_header();
         self.uncharge(bytes);
-        if bytes != 0 {
-            // A search that came meanwhile may have cleared the mark.
-            self.roomy.mark(region.index());
-        }
+        self.mark_again(region, true);
         bytes
     }
 

@@ -109,13 +109,27 @@ impl Store {
     }
 
     fn cut_slab(&self, region: RegionRef, class: usize) -> Option<Slab> {
-        Slab::create(region, class, |bytes| self.charge(bytes))
+        let slab = Slab::create(region, class, |bytes| self.charge(bytes));
+        self.mark_again(region, slab.is_none());
+        slab
+    }
+
+    /// Marks a region whose chunks were claimed and given back by someone who could not use them: a
+    /// search that came meanwhile may have cleared the mark.
+    pub(crate) fn mark_again(&self, region: RegionRef, was_in_vain: bool) {
+        if was_in_vain && region.free_chunks() != 0 {
+            self.roomy.mark(region.index());
+        }
     }
 
     /// Takes a span of `chunks` chunks aligned to `step`; returns it and whether it is all zero.
     pub(crate) fn take_span(&self, chunks: usize, step: usize) -> Option<(Span, bool)> {
         let before = self.account.refusals();
-        let create = |region| Span::create(region, chunks, step, |bytes| self.charge(bytes));
+        let create = |region| {
+            let span = Span::create(region, chunks, step, |bytes| self.charge(bytes));
+            self.mark_again(region, span.is_none());
+            span
+        };
         let found = self.find_roomy(create);
         // A further region does not help against a limit.
         if found.is_some() || self.account.refusals() != before {

@@ -26,7 +26,7 @@ use super::supply::Lease;
 use crate::base::{
     META_CLASS, SLAB_CLASSES, address, home_mask, in_register, magazine_bytes, magazine_rounds,
 };
-use crate::config::{EMPTY_MAGAZINES_KEPT, WARM_ROUNDS_KEPT};
+use crate::config::{EMPTY_MAGAZINES_KEPT, PASSES_PER_LOOK, WARM_ROUNDS_KEPT};
 use crate::region::RegionRef;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
@@ -72,6 +72,9 @@ pub(crate) struct ThreadHeap {
     /// Empty magazines kept, and how many.
     empties: AtomicPtr<Magazine>,
     empties_count: AtomicUsize,
+    /// Passes to let by before the clock is looked at again, and what it showed last.
+    passes_left: AtomicU32,
+    seen_ms: AtomicU32,
     /// Spans and mappings kept, null until the first comes back.
     large: AtomicPtr<LargeCache>,
     /// The rest, a class each.
@@ -117,6 +120,8 @@ impl ThreadHeap {
             spare_bytes_left: AtomicUsize::new(0),
             empties: AtomicPtr::new(ptr::null_mut()),
             empties_count: AtomicUsize::new(0),
+            passes_left: AtomicU32::new(0),
+            seen_ms: AtomicU32::new(0),
             large: AtomicPtr::new(ptr::null_mut()),
             classes,
         }
@@ -297,6 +302,23 @@ impl ThreadHeap {
         state.spares.store(magazine, Ordering::Relaxed);
         self.spare_bytes_left.store(left - magazine_bytes(class), Ordering::Relaxed);
         state.spare_count.store(count + 1, Ordering::Relaxed);
+        true
+    }
+
+    /// Returns whether it is time to look at the clock, which `now_ms` reads: always for a thread that
+    /// passes seldom, at every 32nd pass for one that passes several times within a tick.
+    #[inline]
+    pub(crate) fn is_time_to_look(&self, now_ms: impl Fn() -> u64) -> bool {
+        let passes_left = self.passes_left.load(Ordering::Relaxed);
+        if passes_left != 0 {
+            self.passes_left.store(passes_left - 1, Ordering::Relaxed);
+            return false;
+        }
+        let now_ms = now_ms() as u32;
+        if self.seen_ms.load(Ordering::Relaxed) == now_ms {
+            self.passes_left.store(PASSES_PER_LOOK - 1, Ordering::Relaxed);
+        }
+        self.seen_ms.store(now_ms, Ordering::Relaxed);
         true
     }
 

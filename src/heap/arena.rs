@@ -11,7 +11,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use super::slow::thread_heap;
-use super::sweep::sweep_if_due;
+use super::sweep::sweep_beside;
 use super::{Heap, thread};
 use crate::base::{address, at_address};
 use crate::cache::free_chunk;
@@ -34,7 +34,7 @@ impl Heap {
     #[cold]
     fn new_arena_chunk(&self) -> Option<NonNull<u8>> {
         let layout = Layout::from_size_align(CHUNK_BYTES, CHUNK_BYTES).ok()?;
-        NonNull::new(self.allocate_block(layout))
+        NonNull::new(self.allocate_block(layout).block)
     }
 
     /// Gives a chunk back.
@@ -55,7 +55,7 @@ impl Heap {
     fn give_up_arena_chunk(&self, chunk: usize) {
         if let Some(core) = self.core() {
             free_chunk(&core.store, thread_heap(core), chunk);
-            sweep_if_due();
+            sweep_beside(core);
         }
     }
 }

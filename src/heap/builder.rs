@@ -110,7 +110,7 @@ impl HeapBuilder {
         self
     }
 
-    /// Sets the bytes of freed blocks above 2 MiB that the heap keeps for all its threads; 64 MiB
+    /// Sets the bytes of freed blocks above 1.75 MiB that the heap keeps for all its threads; 64 MiB
     /// by default. 0 keeps none.
     pub const fn heap_large_bytes(mut self, bytes: usize) -> HeapBuilder {
         self.options.policy.heap_large_bytes = bytes;

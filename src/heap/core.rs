@@ -136,6 +136,13 @@ impl HeapCore {
         Held(self)
     }
 
+    /// Forgets visitors, holders and leaving threads that are gone. In a forked child only.
+    pub(super) fn forget_visitors(&self) {
+        self.visitors.store(0, Ordering::Relaxed);
+        // The low half: threads that are leaving.
+        self.leaves.fetch_and(!u64::from(u32::MAX), Ordering::Relaxed);
+    }
+
     /// Calls `look` until no thread was leaving the heap meanwhile, a few dozen times at most.
     pub(super) fn look_in_peace<R>(&self, mut look: impl FnMut() -> R) -> R {
         let mut round = 0;

@@ -10,6 +10,7 @@ use core::fmt;
 use super::core::HeapCore;
 use super::{Heap, table};
 use crate::base::{SLAB_CLASSES, Tier, address, class_of, slab_block_bytes};
+use crate::cache::drain_kept_mappings;
 use crate::config::REGION_BYTES;
 use crate::region::{RegionRef, mapping_bytes, relabel_mapping, relabel_region, retire_mapping};
 use crate::slab::{Slab, State};
@@ -164,6 +165,7 @@ impl Heap {
         let child = unsafe { child.as_ref() };
         child.withdraw();
         child.hold().drain();
+        drain_kept_mappings(&child.store);
         child.store.dismantle_depots();
         if move_into(child, parent) {
             table::give_slot(child.store.slot);

@@ -22,8 +22,7 @@ macro_rules! implement_allocator {
         unsafe impl $face for $target {
             #[inline]
             fn allocate(&self, layout: Layout) -> Result<NonNull<[u8]>, $error> {
-                let block = NonNull::new(self.allocate_block(layout)).ok_or($error)?;
-                Ok(NonNull::slice_from_raw_parts(block, block_bytes(layout)))
+                self.allocate_block(layout).slice().ok_or($error)
             }
 
             #[inline]

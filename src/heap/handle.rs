@@ -14,7 +14,7 @@ use core::ptr::{self, NonNull};
 use super::builder::{HeapBuilder, Options};
 use super::core::HeapCore;
 use super::thread;
-use crate::base::{fast_bin_word, is_fast_layout};
+use crate::base::{fast_bin_word, fast_block_bytes, is_fast_layout};
 use crate::config;
 use crate::error::HeapError;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
@@ -58,6 +58,22 @@ pub struct Heap {
     /// The core; null until the heap binds. Release by the binder, Acquire by all others.
     core: AtomicPtr<HeapCore>,
     options: Options,
+}
+
+/// A block and its usable bytes; a null block when there is no memory. Two registers.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Granted {
+    pub(super) block: *mut u8,
+    pub(super) bytes: usize,
+}
+
+impl Granted {
+    /// Returns the block with its length.
+    #[inline(always)]
+    pub(super) fn slice(self) -> Option<NonNull<[u8]>> {
+        NonNull::new(self.block).map(|block| NonNull::slice_from_raw_parts(block, self.bytes))
+    }
 }
 
 /// Names a heap for the life of the process: numbers are not reused.
@@ -125,18 +141,18 @@ impl Heap {
         self.bound_core().map(|_| ())
     }
 
-    /// Allocates a block; null when there is no memory.
+    /// Allocates a block.
     // Inlined always: benchmark `hot`, this is the fast path itself.
     #[inline(always)]
-    pub(super) fn allocate_block(&self, layout: Layout) -> *mut u8 {
+    pub(super) fn allocate_block(&self, layout: Layout) -> Granted {
         let thread_heap = thread::current(self.entry());
         if is_fast_layout(layout.size(), layout.align()) {
             let bin_word = fast_bin_word(layout.size());
-            let block = thread_heap.bin_at(bin_word).pop();
-            if !block.is_null() {
-                return block;
+            let mut block = thread_heap.bin_at(bin_word).pop();
+            if block.is_null() {
+                block = self.allocate_again(thread_heap, bin_word, layout.size(), layout.align());
             }
-            return self.allocate_again(thread_heap, bin_word, layout.size(), layout.align());
+            return Granted { block, bytes: fast_block_bytes(layout.size()) };
         }
         self.allocate_large(thread_heap, layout.size(), layout.align())
     }

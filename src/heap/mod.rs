@@ -30,6 +30,8 @@ mod ends;
 #[cfg(not(loom))]
 mod faces;
 #[cfg(not(loom))]
+mod fork;
+#[cfg(not(loom))]
 mod handle;
 #[cfg(not(loom))]
 mod limits;
@@ -57,6 +59,7 @@ pub use self::{
     builder::HeapBuilder,
     collections::*,
     ends::{LeakReport, LeakedClass},
+    fork::after_fork_in_child,
     handle::{Heap, HeapId},
     shared::SharedHeap,
     stats::{ClassStats, HeapStats, HeapSummary, ProcessStats, heaps, process_stats},
@@ -68,3 +71,5 @@ pub use self::{
 
 #[cfg(all(loom, test))]
 mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;

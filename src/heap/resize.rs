@@ -46,7 +46,8 @@ fn large_of(layout: Layout) -> Option<Large> {
 }
 
 /// [`block_bytes`] of layouts that are not fast ones.
-#[inline]
+#[cold]
+#[inline(never)]
 fn odd_block_bytes(layout: Layout) -> usize {
     if let Some(large) = large_of(layout) {
         return large.usable_bytes();
@@ -69,7 +70,7 @@ impl Heap {
                     kept => (at_address(hand_out(kept, large)), false),
                 }
             }
-            None => (self.allocate_block(layout), false),
+            None => (self.allocate_block(layout).block, false),
         };
         let block = NonNull::new(block)?;
         if !is_zero {
@@ -91,17 +92,23 @@ impl Heap {
         tail: Tail,
     ) -> Option<NonNull<u8>> {
         let kept_bytes = from.size().min(to.size());
-        if let Some(resized) = self.resize_without_copy(block, from, to) {
-            if tail == Tail::Zeroed {
+        if let Some((resized, is_zero_from)) = self.resize_without_copy(block, from, to) {
+            let end_bytes = block_bytes(to).min(is_zero_from);
+            if tail == Tail::Zeroed && end_bytes > kept_bytes {
                 // SAFETY: the block has `block_bytes` bytes, at least `kept_bytes`.
-                unsafe { zero_from(resized, kept_bytes, block_bytes(to)) };
+                unsafe { zero_from(resized, kept_bytes, end_bytes) };
             }
             return Some(resized);
         }
-        let moved = NonNull::new(self.allocate_block(to))?;
+        let is_large = tail == Tail::Zeroed && large_of(to).is_some();
+        let moved = match is_large {
+            // Fresh memory needs no clearing.
+            true => self.allocate_zeroed_block(to)?,
+            false => NonNull::new(self.allocate_block(to).block)?,
+        };
         // SAFETY: both blocks have at least `kept_bytes` bytes, and a fresh block overlaps none.
         unsafe { moved.copy_from_nonoverlapping(block, kept_bytes) };
-        if tail == Tail::Zeroed {
+        if tail == Tail::Zeroed && !is_large {
             // SAFETY: the fresh block has `block_bytes` bytes.
             unsafe { zero_from(moved, kept_bytes, block_bytes(to)) };
         }
@@ -111,17 +118,25 @@ impl Heap {
     }
 
     /// Makes a block fit `to` where it lies, or by moving its pages; `None` when that cannot be.
+    /// Returns it and the offset from which it reads as zero.
     fn resize_without_copy(
         &self,
         block: NonNull<u8>,
         from: Layout,
         to: Layout,
-    ) -> Option<NonNull<u8>> {
+    ) -> Option<(NonNull<u8>, usize)> {
         if let (Some(from), Some(to)) = (large_of(from), large_of(to)) {
-            let store = &self.core()?.store;
-            return match resize_large(store, address(block.as_ptr()), from, to) {
-                Resized::InPlace => Some(block),
-                Resized::Moved(moved) => NonNull::new(moved),
+            let core = self.core()?;
+            let resize = || resize_large(&core.store, address(block.as_ptr()), from, to);
+            let refusals = core.store.account.refusals();
+            let mut resized = resize();
+            if resized == Resized::Refused && core.store.account.refusals() != refusals {
+                // What nobody uses may be in the limit's way.
+                self.relieve(core);
+                resized = resize();
+            }
+            return match resized {
+                Resized::At { block, zero_from } => Some((NonNull::new(block)?, zero_from)),
                 Resized::Refused => None,
             };
         }
@@ -129,7 +144,7 @@ impl Heap {
         let is_same = from_tier == class_of(to.size(), to.align())
             && matches!(from_tier, Tier::Slab(_))
             && is_aligned(address(block.as_ptr()), to.align());
-        is_same.then_some(block)
+        is_same.then_some((block, usize::MAX))
     }
 }
 

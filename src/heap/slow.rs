@@ -10,13 +10,16 @@
 use core::ptr::{self, NonNull};
 
 use super::core::HeapCore;
-use super::sweep::sweep_if_due;
+use super::handle::Granted;
+use super::sweep::{sweep_beside, sweep_now_and_then};
+use super::trim::trim_process_wholly;
 use super::{Heap, thread};
-use crate::base::{Large, Tier, address, at_address, class_of};
+use crate::base::{Large, Tier, address, at_address, class_of, slab_block_bytes};
 use crate::cache::{
     ThreadHeap, free_at_home, free_large, free_stray, give_block, give_with_spares, hand_out,
     keep_quickly, recirculate, refill, take_block, take_kept, take_large,
 };
+use crate::config::ALIGN_BYTES_MAX;
 use crate::os::{FaultKind, FaultSite, fault};
 use crate::sync::Ordering;
 
@@ -34,9 +37,9 @@ impl Heap {
     ) -> *mut u8 {
         let block = recirculate(thread_heap, bin_word);
         if block.is_null() {
-            return self.allocate_slow(size, align);
+            return self.allocate_slow(size, align).block;
         }
-        sweep_if_due();
+        sweep_now_and_then(thread_heap);
         block
     }
 
@@ -55,7 +58,7 @@ impl Heap {
         if !is_home || !give_with_spares(thread_heap, bin_word, block.as_ptr()) {
             return self.deallocate_slow(block, size, align);
         }
-        sweep_if_due();
+        sweep_now_and_then(thread_heap);
     }
 
     /// Allocates when the layout is not a fast one: what the thread keeps of large blocks.
@@ -66,11 +69,12 @@ impl Heap {
         thread_heap: &ThreadHeap,
         size: usize,
         align: usize,
-    ) -> *mut u8 {
+    ) -> Granted {
         if let Some(large) = Large::of_plain(size, align) {
             let kept = take_kept(thread_heap, large.class);
             if kept != 0 {
-                return at_address(hand_out(kept, large));
+                let block = at_address(hand_out(kept, large));
+                return Granted { block, bytes: large.usable_bytes() };
             }
         }
         // The last thing to do, so that what is above needs no frame.
@@ -99,18 +103,28 @@ impl Heap {
     /// Allocates when the bin is empty, or no large block is kept.
     #[cold]
     #[inline(never)]
-    pub(super) extern "C" fn allocate_slow(&self, size: usize, align: usize) -> *mut u8 {
+    pub(super) extern "C" fn allocate_slow(&self, size: usize, align: usize) -> Granted {
         if let Some(large) = Large::of(size, align) {
-            return self.take_large(large).0;
+            return Granted { block: self.take_large(large).0, bytes: large.usable_bytes() };
         }
         match class_of(size, align) {
-            Tier::Slab(class) => self.allocate_with(|core| allocate_slab(core, class)),
-            _ => at_address(align),
+            Tier::Slab(class) => {
+                let block = self.allocate_with(|core| allocate_slab(core, class));
+                Granted { block, bytes: slab_block_bytes(class) }
+            }
+            _ => Granted { block: at_address(align), bytes: 0 },
         }
     }
 
     /// Allocates a span or a mapping the thread does not keep; returns whether it is all zero.
     pub(super) fn take_large(&self, large: Large) -> (*mut u8, bool) {
+        if large.bytes > isize::MAX as usize || large.align > ALIGN_BYTES_MAX {
+            // No system grants that, whatever the heap gives back.
+            if let Ok(core) = self.bound_core() {
+                core.store.account.denied_by_system.fetch_add(1, Ordering::Relaxed);
+            }
+            return (ptr::null_mut(), false);
+        }
         let mut is_zero = false;
         let block = self.allocate_with(|core| {
             let taken = take_large(&core.store, large);
@@ -124,7 +138,7 @@ impl Heap {
     /// given back. Counts what is denied.
     fn allocate_with(&self, mut take: impl FnMut(&HeapCore) -> *mut u8) -> *mut u8 {
         let Ok(core) = self.bound_core() else { return ptr::null_mut() };
-        sweep_if_due();
+        sweep_beside(core);
         if core.store.is_to_gather() {
             self.gather(core);
         }
@@ -135,8 +149,12 @@ impl Heap {
         }
         let refusals = account.refusals();
         let mut block = take(core);
-        if block.is_null() && account.refusals() != refusals {
+        if block.is_null() {
             self.relieve(core);
+            if account.refusals() == refusals {
+                // The system refused: what the process keeps may be in the way.
+                trim_process_wholly();
+            }
             block = take(core);
         }
         if block.is_null() {
@@ -157,15 +175,16 @@ impl Heap {
             return self.free_large(large, block);
         }
         if let Tier::Slab(class) = class_of(size, align) {
-            free_slab(self.core_of(block), class, block);
-            sweep_if_due();
+            let core = self.core_of(block);
+            free_slab(core, class, block);
+            sweep_beside(core);
         }
     }
 
     fn free_large(&self, large: Large, block: usize) {
         let core = self.core_of(block);
         free_large(&core.store, thread_heap(core), large, block);
-        sweep_if_due();
+        sweep_beside(core);
     }
 
     /// Returns the core, to free `block`.

@@ -14,8 +14,11 @@ use std::time::Duration;
 
 use super::core::{HeapCore, live_slots_from};
 use super::{thread, trim};
-use crate::cache::{Sweeps, Turn, drain_kept_mappings, is_any_idle, lower_due};
+use crate::cache::{
+    LargeCache, Sweeps, ThreadHeap, Turn, drain_kept_mappings, is_any_idle, lower_due,
+};
 use crate::config::IDLE_SWEEPS;
+use crate::os::ticks_ms;
 use crate::policy::Decay;
 use crate::region::{cached_mapping_bytes, cached_regions};
 use crate::sync::{AtomicUsize, Ordering};
@@ -26,10 +29,22 @@ static NEXT_SLOT: AtomicUsize = AtomicUsize::new(0);
 /// The sweeps of what the process keeps between heaps.
 static PROCESS: Sweeps = Sweeps::new();
 
-/// Returns idle memory to the system if it is time.
+/// Returns idle memory to the system if it is time, for a thread that is about to use, or used, the
+/// heap of `core`.
 #[inline]
-pub(super) fn sweep_if_due() {
+pub(super) fn sweep_beside(core: &HeapCore) {
     if is_any_idle() {
+        match thread::bound(core.store.slot) {
+            Some(thread_heap) => sweep_now_and_then(thread_heap),
+            None => sweep(),
+        }
+    }
+}
+
+/// [`sweep_beside`] for a bound thread.
+#[inline]
+pub(super) fn sweep_now_and_then(thread_heap: &ThreadHeap) {
+    if is_any_idle() && thread_heap.is_time_to_look(ticks_ms) {
         sweep();
     }
 }
@@ -100,7 +115,9 @@ fn sweep_heap(core: &HeapCore, turn: &Turn) -> bool {
     sweeps.cursor.store(0, Ordering::Relaxed);
     let is_idle = sweep_caches(core);
     let is_dirty = store.all_regions().any(|region| region.dirty_chunks() != 0);
-    sweeps.finish(turn.now_ms, store.policy.decay_ms, is_dirty || !is_idle);
+    let keeps_large = store.thread_heaps().filter_map(ThreadHeap::large).any(LargeCache::is_in_use);
+    let idles = is_dirty || !is_idle || keeps_large;
+    sweeps.finish(turn.now_ms, store.policy.decay_ms, idles);
     true
 }
 
@@ -161,7 +178,9 @@ pub fn sweep_in_background(interval: Duration) -> io::Result<Sweeper> {
     let work = move || {
         while !ending.load(Ordering::Acquire) {
             threads::park_timeout(interval);
-            sweep_if_due();
+            if is_any_idle() {
+                sweep();
+            }
         }
     };
     let thread = threads::Builder::new().name("polyheap-sweeper".into()).spawn(work)?;

@@ -120,6 +120,20 @@ pub(super) fn give_slot(slot: usize) {
     HINT.fetch_min(slot as u64 / 64, Ordering::Relaxed);
 }
 
+/// Ends the pins of threads that are gone. In a forked child only.
+#[cfg(not(loom))]
+pub(super) fn forget_pins() {
+    for (used, words) in USED.iter().zip(WORDS.chunks(64)) {
+        let pinned = words.iter().filter(|word| word.load(Ordering::Relaxed) & PINS_MASK != 0);
+        pinned.for_each(|word| _ = word.fetch_and(!PINS_MASK, Ordering::Relaxed));
+        let was_used = |word: &AtomicU64| word.load(Ordering::Relaxed) != 0;
+        // A group of slots is taken only when those before it were in use.
+        if used.load(Ordering::Relaxed) == 0 && !words.iter().any(was_used) {
+            return;
+        }
+    }
+}
+
 /// Returns the unique number of the heap that is in `slot` now.
 #[cfg(not(loom))]
 pub(super) fn heap_number(slot: usize) -> u64 {

@@ -8,7 +8,7 @@
 use super::core::{HeapCore, live_slots};
 use super::{Heap, thread};
 use crate::cache::{drain_depots, drain_kept_mappings};
-use crate::region::{RegionRef, drop_cached_mappings, purge_warm_regions};
+use crate::region::{RegionRef, drop_cached_mappings, purge_warm_regions, release_cold_regions};
 
 impl Heap {
     /// Gives memory without a live owner back to the system; returns the bytes.
@@ -30,10 +30,14 @@ impl Heap {
     /// ```
     pub fn trim(&self) -> usize {
         let Some(core) = self.core() else { return 0 };
+        let before_bytes = core.store.account.charged_bytes();
+        // First, so that there is place for what the thread keeps.
+        drain_kept_mappings(&core.store);
         if let Some(own) = thread::bound(core.store.slot) {
             own.drain(&core.store);
         }
-        trim_shared(core)
+        trim_shared(core);
+        before_bytes.saturating_sub(core.store.account.charged_bytes())
     }
 }
 
@@ -69,6 +73,13 @@ pub(super) fn trim_shared(core: &HeapCore) -> usize {
 pub(super) fn drain_shared_caches(core: &HeapCore) {
     core.for_each_idle_thread_heap(|idle| idle.drain(&core.store));
     drain_depots(&core.store);
+}
+
+/// Gives back all the process keeps between heaps, address space too; returns whether there was
+/// anything.
+pub(super) fn trim_process_wholly() -> bool {
+    let trimmed_bytes = trim_process();
+    release_cold_regions() || trimmed_bytes != 0
 }
 
 /// Gives back what the process keeps between heaps; returns the bytes.

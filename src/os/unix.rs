@@ -12,19 +12,24 @@ use core::ptr::{self, NonNull};
 
 use crate::base::{address, align_up, at_address};
 use crate::policy::HugePages;
-use crate::sync::{AtomicUsize, Ordering};
+use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 
 /// What runs when a thread that armed it ends; receives the argument given then.
 pub(super) type ExitHook = unsafe extern "C" fn(*mut c_void);
 
 /// Returns the bytes of an OS page of the running system.
+#[inline]
 pub(crate) fn os_page_bytes() -> usize {
-    // Written once with the same value by whoever comes first; publishes nothing else.
-    static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
     #[cfg(test)]
     if let Some(simulated) = super::refusals::simulated_page_bytes() {
         return simulated;
     }
+    real_page_bytes()
+}
+
+fn real_page_bytes() -> usize {
+    // Written once with the same value by whoever comes first; publishes nothing else.
+    static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
     let known = PAGE_BYTES.load(Ordering::Relaxed);
     if known != 0 {
         return known;
@@ -40,7 +45,8 @@ pub(crate) fn os_page_bytes() -> usize {
 ///
 /// Returns `None` when the system refuses. May call the OS up to three times.
 pub(crate) fn map_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
-    let page = os_page_bytes();
+    // A test may simulate larger pages than the system's.
+    let (align, page) = (align.max(os_page_bytes()), real_page_bytes());
     if align <= page {
         return map(bytes);
     }
@@ -53,13 +59,13 @@ pub(crate) fn map_aligned(bytes: usize, align: usize) -> Option<NonNull<u8>> {
     let base = unsafe { wide.add(head_bytes) };
     if head_bytes != 0 {
         // SAFETY: the head is a whole-page part of the mapping just made and nobody uses it.
-        unsafe { unmap(wide, head_bytes) };
+        unsafe { discard(wide, head_bytes) };
     }
     if tail_bytes != 0 {
         // SAFETY: `bytes` is within the mapping after the head.
         let tail = unsafe { base.add(bytes) };
         // SAFETY: the tail is a whole-page part of the mapping just made and nobody uses it.
-        unsafe { unmap(tail, tail_bytes) };
+        unsafe { discard(tail, tail_bytes) };
     }
     Some(base)
 }
@@ -84,21 +90,74 @@ fn map(bytes: usize) -> Option<NonNull<u8>> {
 }
 
 /// Gives the address range back to the system; returns whether the system took it. When it did
-/// not, the contents are dropped instead and the range stays the caller's.
+/// not, the range is as it was.
 ///
 /// # Safety
 /// 1. `[base, base + bytes)` is whole OS pages of mappings made by [`map_aligned`].
-/// 2. Nobody uses the range any more.
+/// 2. Nobody uses the range any more, unless the system does not take it.
 pub(crate) unsafe fn unmap(base: NonNull<u8>, bytes: usize) -> bool {
     let _keep = KeepErrno::new();
     // SAFETY: (1) and (2) of this function's contract.
-    let taken = !is_refused() && unsafe { libc::munmap(base.as_ptr().cast(), bytes) } == 0;
-    if !taken {
-        // SAFETY: the range is still mapped and unused, by the same contract.
-        unsafe { purge(base, bytes) };
-    }
-    taken
+    !is_refused() && unsafe { libc::munmap(base.as_ptr().cast(), bytes) } == 0
 }
+
+/// Gives the address range back to the system. When the system does not take it, its contents are
+/// dropped, and it is offered again by [`offer_leftovers`].
+///
+/// # Safety
+/// 1. As [`unmap`].
+/// 2. Nobody uses the range any more.
+pub(crate) unsafe fn discard(base: NonNull<u8>, bytes: usize) {
+    // SAFETY: (1) and (2) of this function's contract.
+    if unsafe { unmap(base, bytes) } {
+        return;
+    }
+    // SAFETY: the range is still mapped and unused, by the same contract.
+    unsafe { purge(base, bytes) };
+    for leftover in &LEFTOVERS {
+        let is_mine = leftover.bytes.load(Ordering::Relaxed) == 0
+            && leftover
+                .bytes
+                .compare_exchange(0, RESERVED, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        if is_mine {
+            leftover.base.store(base.as_ptr(), Ordering::Relaxed);
+            // Release: the address is there before the length says so.
+            return leftover.bytes.store(bytes, Ordering::Release);
+        }
+    }
+}
+
+/// Offers the system what it did not take when it was discarded.
+pub(crate) fn offer_leftovers() {
+    for leftover in &LEFTOVERS {
+        // Acquire: pairs with the store of the length.
+        let bytes = leftover.bytes.swap(RESERVED, Ordering::Acquire);
+        if bytes == RESERVED {
+            continue;
+        }
+        let base = NonNull::new(leftover.base.load(Ordering::Relaxed));
+        let is_taken = match base {
+            // SAFETY: (1), (2) a discarded range, taken out of the list by the exchange.
+            Some(base) if bytes != 0 => unsafe { unmap(base, bytes) },
+            _ => true,
+        };
+        leftover.bytes.store(if is_taken { 0 } else { bytes }, Ordering::Release);
+    }
+}
+
+/// A range the system did not take.
+struct Leftover {
+    base: AtomicPtr<u8>,
+    /// Bytes of the range; 0 for none, `RESERVED` while a thread works on the entry.
+    bytes: AtomicUsize,
+}
+
+const RESERVED: usize = usize::MAX;
+
+/// What is left over when the list is full stays mapped, empty, to the end of the process.
+static LEFTOVERS: [Leftover; 256] =
+    [const { Leftover { base: AtomicPtr::new(ptr::null_mut()), bytes: AtomicUsize::new(0) } }; 256];
 
 /// Drops the contents of the range, which reads as zero afterwards; returns whether the system
 /// did so. The range stays mapped.

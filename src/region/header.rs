@@ -15,7 +15,7 @@
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::chunks::{claim_run, claim_run_at, give_run};
+use super::chunks::{claim_run, claim_run_at, give_run, purge_run};
 use crate::base::{Colour, PARTIAL_CLASSES, address, align_down, at_address, bits_of, run_mask};
 use crate::config::{
     BITMAP_WORDS_MAX, CHUNK_BYTES, LINE_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
@@ -229,20 +229,14 @@ impl RegionRef {
     /// Drops the contents of `run` chunks from `first` on, if all of them are free; returns the
     /// bytes the system got back. They are out of the free word meanwhile, so nobody takes them.
     pub(crate) fn purge_free_run(self, first: usize, run: usize) -> usize {
-        if !claim_run_at(&self.free, first, run) {
-            return 0;
-        }
-        let chunks = first..first + run;
-        let bytes = chunks.clone().map(|chunk| self.reached_bytes(chunk)).sum();
-        let base = self.area::<u8>(first * CHUNK_BYTES);
-        // SAFETY: (1) whole chunks of a region the system mapped; (2) claimed, and free before.
-        let is_purged = unsafe { purge(base, run * CHUNK_BYTES) };
-        if is_purged {
-            chunks.for_each(|chunk| self.reached[chunk].store(0, Ordering::Relaxed));
-        }
-        // Release, in `give`: the next owner sees that nothing is reached.
-        self.give(first, run);
-        if is_purged { bytes } else { 0 }
+        let drop_contents = || {
+            let base = self.area::<u8>(first * CHUNK_BYTES);
+            // SAFETY: (1) whole chunks of a region the system mapped; (2) claimed, and free before.
+            unsafe { purge(base, run * CHUNK_BYTES) }
+        };
+        let (steps, was_taken) = purge_run(&self.free, &self.reached, first, run, drop_contents);
+        debug_check!(was_taken, "chunk-one-owner");
+        steps * REACH_BYTES
     }
 
     /// Drops the header's pages that only bitmaps and magazines lie on, if all chunks and all those

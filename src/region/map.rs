@@ -20,7 +20,7 @@ use core::ptr;
 
 use crate::base::{Colour, at_address};
 use crate::config::REGION_LOG2;
-use crate::os::{map_aligned, os_page_bytes, unmap};
+use crate::os::{discard, map_aligned, os_page_bytes};
 use crate::sync::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Links, Ordering};
 
 const LEAF_LOG2: u32 = 13;
@@ -222,7 +222,7 @@ fn install_leaf(root_index: usize) -> bool {
     let won = place.compare_exchange(ptr::null_mut(), leaf, Ordering::AcqRel, Ordering::Acquire);
     if won.is_err() {
         // SAFETY: (1) this thread mapped the range whole; (2) it was never published.
-        unsafe { unmap(made, bytes) };
+        unsafe { discard(made, bytes) };
     }
     true
 }

@@ -15,18 +15,21 @@
 //! *Concurrency*: any thread; each call is at most some system calls and a few stores to entries
 //! only this mapping's owner writes.
 //!
-//! *Neighbours*: stands on the region map, `block_depot` and `os`; `cache::large` hands mappings
+//! *Neighbours*: stands on the region map, `mapping_depot` and `os`; `cache::large` hands mappings
 //! out.
 
 use core::ptr::NonNull;
 
-use super::block_depot::BlockDepot;
 use super::map::{self, Entry, EntryKind, MapLinks};
+use super::mapping_depot::MappingDepot;
 use crate::base::{MAPPING_CLASSES, SPAN_CLASSES, address, at_address, mapping_class};
 use crate::config::{
     COLOUR_BYTES, PROCESS_MAPPING_BYTES_MAX, PROCESS_MAPPINGS_KEPT, REGION_BYTES, REGION_LOG2,
 };
-use crate::os::{advise_huge_pages, map_aligned, os_page_bytes, remap_in_place, remap_to, unmap};
+use crate::os::{
+    advise_huge_pages, discard, map_aligned, offer_leftovers, os_page_bytes, purge, remap_in_place,
+    remap_to, unmap,
+};
 use crate::policy::HugePages;
 use crate::sync::TaggedStack;
 
@@ -34,7 +37,7 @@ use crate::sync::TaggedStack;
 const WAS_MAPPING: u64 = 1;
 
 /// Mappings of dropped heaps, for the next ones.
-static PROCESS: BlockDepot<MAPPING_CLASSES, PROCESS_MAPPINGS_KEPT> = BlockDepot::new();
+static PROCESS: MappingDepot<MAPPING_CLASSES, PROCESS_MAPPINGS_KEPT> = MappingDepot::new();
 
 /// Mappings the system did not take back. Their contents are dropped; they are offered again.
 static LEFTOVERS: TaggedStack = TaggedStack::new();
@@ -60,7 +63,7 @@ pub(crate) fn map_block(
     let placed = if map::prepare(base, bytes) { place(base) } else { None };
     let Some(place) = placed else {
         // SAFETY: (1) the range was just mapped whole; (2) it was never published.
-        unsafe { unmap(block, bytes) };
+        unsafe { discard(block, bytes) };
         return None;
     };
     advise_huge_pages(block, bytes, huge_pages);
@@ -139,7 +142,8 @@ pub(crate) fn drop_cached_mappings() -> usize {
             dropped_bytes += bytes;
         }
     }
-    retry_leftover();
+    while retry_leftover() {}
+    offer_leftovers();
     dropped_bytes
 }
 
@@ -207,7 +211,7 @@ pub(crate) unsafe fn move_mapping(
         map::set(base, entry);
         // SAFETY: (1) the range was just mapped whole, and a refused remapping leaves it so;
         // (2) it was never published.
-        unsafe { unmap(target, bytes) };
+        unsafe { discard(target, bytes) };
         return None;
     }
     map::set_length(target_base, bytes);
@@ -218,24 +222,29 @@ pub(crate) unsafe fn move_mapping(
     Some(target)
 }
 
-/// Gives a mapping back to the system, or puts it aside when the system does not take it.
-fn give_to_system(base: usize) {
+/// Gives a mapping back to the system, or puts it aside when the system does not take it; returns
+/// whether it did.
+fn give_to_system(base: usize) -> bool {
     let (bytes, slot) = (map::length(base), map::lookup(base).slot());
     // The first entry remembers whose it was, for the report of a second free.
     map::set(base, Entry::new(EntryKind::Nothing, slot, WAS_MAPPING));
     set_tails(base, REGION_BYTES, bytes, EntryKind::Nothing);
-    let Some(block) = NonNull::new(at_address(base)) else { return };
+    let Some(block) = NonNull::new(at_address(base)) else { return false };
     // SAFETY: (1) the length is the one mapped, `[mapping-one-block]`; (2) nobody uses it.
     if !unsafe { unmap(block, bytes) } {
+        // SAFETY: (1) and (2) as above.
+        unsafe { purge(block, bytes) };
         LEFTOVERS.push((base >> REGION_LOG2) as u64, &MapLinks);
+        return false;
     }
+    true
 }
 
-/// Offers the system one mapping it did not take back before.
-fn retry_leftover() {
-    if let Some(item) = LEFTOVERS.pop(&MapLinks) {
-        give_to_system((item as usize) << REGION_LOG2);
-    }
+/// Offers the system one mapping it did not take back before; returns whether there was one and
+/// the system took it.
+fn retry_leftover() -> bool {
+    let Some(item) = LEFTOVERS.pop(&MapLinks) else { return false };
+    give_to_system((item as usize) << REGION_LOG2)
 }
 
 /// Enters `kind` for the parts of the mapping at `base` from offset `from` to `to`, in bytes.

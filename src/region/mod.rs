@@ -19,7 +19,6 @@
 //!
 //! *Neighbours*: stands on `os`, `sync` and `base`; slab and cache cut its chunks up.
 
-mod block_depot;
 mod chunks;
 #[cfg(not(loom))]
 mod header;
@@ -27,12 +26,12 @@ mod header;
 mod map;
 #[cfg(not(loom))]
 mod mapping;
+mod mapping_depot;
 #[cfg(not(loom))]
 mod region_cache;
 #[cfg(not(loom))]
 mod roster;
 
-pub(crate) use block_depot::BlockDepot;
 #[cfg(not(loom))]
 pub(crate) use header::{LEASED_FOR_BUILDING, Region, RegionRef};
 #[cfg(not(loom))]
@@ -43,9 +42,11 @@ pub(crate) use mapping::{
     mapping_bytes, mapping_place, move_mapping, owner_slot, relabel_mapping, resize_mapping,
     retire_mapping, set_mapping_kept, set_mapping_live, was_mapping_of,
 };
+pub(crate) use mapping_depot::MappingDepot;
 #[cfg(not(loom))]
 pub(crate) use region_cache::{
-    Sharing, acquire_region, cached_regions, purge_warm_regions, release_region,
+    Sharing, acquire_region, cached_regions, purge_warm_regions, release_cold_regions,
+    release_region,
 };
 #[cfg(not(loom))]
 pub(crate) use roster::Roster;

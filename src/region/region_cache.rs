@@ -20,7 +20,7 @@ use crate::base::{address, at_address};
 use crate::config::{
     COLD_REGIONS_MAX, REGION_BYTES, REGION_LOG2, RESERVE_REGIONS, WARM_BYTES_MAX, WARM_REGIONS_MAX,
 };
-use crate::os::{advise_huge_pages, map_aligned, purge, unmap};
+use crate::os::{advise_huge_pages, discard, map_aligned, purge, unmap};
 use crate::policy::HugePages;
 use crate::sync::{AtomicUsize, Ordering, TaggedStack};
 
@@ -131,8 +131,24 @@ unsafe fn give_to_system(region: RegionRef) {
     let Some(start) = NonNull::new(at_address(base)) else { return };
     // SAFETY: (1) a region the system mapped, whole; (2) nobody uses it.
     if !unsafe { unmap(start, REGION_BYTES) } {
+        // SAFETY: (1) as above.
+        unsafe { purge_whole(region) };
         push_cold((base >> REGION_LOG2) as u64);
     }
+}
+
+/// Gives the address space of all cold regions back; returns whether there were any.
+pub(crate) fn release_cold_regions() -> bool {
+    let regions = COLD_REGIONS.load(Ordering::Relaxed);
+    // No more than there are now: what the system does not take comes back.
+    for _ in 0..regions {
+        let Some(item) = pop_cold() else { break };
+        // SAFETY: items of the stack are mapped regions; this one is now ours.
+        let region = unsafe { RegionRef::at((item as usize) << REGION_LOG2) };
+        // SAFETY: (1) the region was taken off a stack, so nobody uses it.
+        unsafe { give_to_system(region) };
+    }
+    regions != 0
 }
 
 fn push_cold(item: u64) {
@@ -201,7 +217,7 @@ fn reserve_regions(regions: usize) -> Option<u64> {
     let start = address(base.as_ptr());
     if !map::prepare(start, bytes) {
         // SAFETY: (1) the range was just mapped whole; (2) it was never published.
-        unsafe { unmap(base, bytes) };
+        unsafe { discard(base, bytes) };
         return None;
     }
     // A heap with one block would take 2 MiB otherwise, where the system's setting is "always".

@@ -16,7 +16,7 @@
 use core::ptr;
 
 use crate::base::{address, at_address};
-use crate::os::{map_aligned, os_page_bytes, unmap};
+use crate::os::{discard, map_aligned, os_page_bytes};
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 
 const INLINE_PLACES: usize = 8;
@@ -116,7 +116,7 @@ impl Roster {
             if let Some(base) = ptr::NonNull::new(start.cast::<u8>()) {
                 segment.store(ptr::null_mut(), Ordering::Relaxed);
                 // SAFETY: (1) the segment was mapped with this length; (2) nobody uses it.
-                unsafe { unmap(base, segment_bytes(number)) };
+                unsafe { discard(base, segment_bytes(number)) };
             }
         }
     }
@@ -149,7 +149,7 @@ impl Roster {
             segment.compare_exchange(ptr::null_mut(), start, Ordering::AcqRel, Ordering::Acquire);
         if won.is_err() {
             // SAFETY: (1) just mapped with this length; (2) never published.
-            unsafe { unmap(made, segment_bytes(number)) };
+            unsafe { discard(made, segment_bytes(number)) };
         }
         self.place(index)
     }

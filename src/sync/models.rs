@@ -1,11 +1,11 @@
-//! The workbench of all loom models, and the models of the tagged stack.
+//! The workbench of all loom models, and the models of the tagged stack and the baton.
 //!
 //! A model is a small scene: some shared state, a few threads that act on it with the real code,
 //! and a check of what they leave behind. Loom runs it in every order the memory model allows.
 //! Each model says what became of the scene; [`explore`] counts these outcomes, prints them, and
 //! fails when they are not exactly the ones the model lists, so that no model is idle.
 //!
-//! *Invariants held here*: `[stack-tag]` is what the models of this file are about.
+//! *Invariants held here*: `[stack-tag]` is what the models of the stack are about.
 //!
 //! *Concurrency*: an execution runs one thread at a time, chosen by loom. [`Contents`] stands for
 //! memory that is not atomic; two accesses without an order between them are a data race, which
@@ -19,10 +19,8 @@ use std::sync::{Arc, Mutex};
 
 use loom::cell::UnsafeCell;
 
-use super::{Links, Ordering, TaggedStack};
+use super::{Baton, Links, Ordering, TaggedStack};
 
-/// The `u64` of the models.
-pub(crate) type AtomicU64 = Gated<loom::sync::atomic::AtomicU64>;
 /// The pointer of the models.
 pub(crate) type AtomicPtr<T> = Gated<loom::sync::atomic::AtomicPtr<T>>;
 
@@ -104,15 +102,35 @@ impl<A> Gated<A> {
     }
 }
 
-impl AtomicU64 {
-    pub(crate) fn new(value: u64) -> AtomicU64 {
-        Gated::of(loom::sync::atomic::AtomicU64::new(value))
-    }
+/// Makes gated atomics of loom's atomics of plain values.
+macro_rules! gated {
+    ($($atomic:ident of $value:ty),*) => {$(
+        #[doc = concat!("The `", stringify!($value), "` of the models.")]
+        pub(crate) type $atomic = Gated<loom::sync::atomic::$atomic>;
 
-    pub(crate) fn load(&self, order: Ordering) -> u64 {
-        self.pass().load(order)
-    }
+        impl $atomic {
+            pub(crate) fn new(value: $value) -> $atomic {
+                Gated::of(loom::sync::atomic::$atomic::new(value))
+            }
+
+            pub(crate) fn load(&self, order: Ordering) -> $value {
+                self.pass().load(order)
+            }
+
+            /// As loom does it, but with the first load gated.
+            pub(crate) fn fetch_update(
+                &self,
+                set_order: Ordering,
+                fetch_order: Ordering,
+                change: impl FnMut($value) -> Option<$value>,
+            ) -> Result<$value, $value> {
+                self.pass().fetch_update(set_order, fetch_order, change)
+            }
+        }
+    )*};
 }
+
+gated!(AtomicBool of bool, AtomicU8 of u8, AtomicU64 of u64, AtomicUsize of usize);
 
 impl<T> AtomicPtr<T> {
     pub(crate) fn new(value: *mut T) -> AtomicPtr<T> {
@@ -307,5 +325,63 @@ fn stack_pushes_versus_pop() {
         );
         scene.account([popped], 3);
         if popped == 1 { "old" } else { "fresh" }
+    });
+}
+
+/// A baton and what goes with it.
+struct Errand {
+    baton: Baton,
+    /// Times the baton was taken.
+    taken: Contents,
+}
+
+impl Errand {
+    fn new() -> Arc<Errand> {
+        Arc::new(Errand { baton: Baton::new(), taken: Contents::new(0) })
+    }
+
+    /// Takes the baton `times` times if nobody has it, uses what goes with it and puts it down;
+    /// returns how many times it had it.
+    fn go(&self, times: usize) -> u64 {
+        let goes = (0..times).filter(|_| {
+            let is_mine = self.baton.take();
+            if is_mine {
+                self.taken.write(self.taken.read() + 1);
+                self.baton.put_down();
+            }
+            is_mine
+        });
+        goes.count() as u64
+    }
+
+    /// Checks that what goes with the baton was used `times` times.
+    fn account(&self, times: u64) {
+        assert!(self.baton.take(), "the baton was not put down");
+        assert_eq!(self.taken.read(), times, "a use was lost");
+    }
+}
+
+/// Two threads that come by twice: one has the baton at a time and finds what the last one left.
+#[test]
+fn baton_passes_between_two() {
+    explore("baton_passes_between_two", &["2", "3", "4"], || {
+        let errand = Errand::new();
+        let goes = beside(&errand, [|errand| errand.go(2), |errand| errand.go(2)]);
+        let times = goes.iter().sum();
+        errand.account(times);
+        ["2", "3", "4"][times as usize - 2]
+    });
+}
+
+/// Three threads: none waits, and each that passes by leaves the baton alone.
+#[test]
+fn baton_passes_among_three() {
+    explore("baton_passes_among_three", &["1", "2", "3"], || {
+        let errand = Errand::new();
+        let goes =
+            beside(&errand, [|errand| errand.go(1), |errand| errand.go(1), |errand| errand.go(1)]);
+        let times = goes.iter().sum();
+        errand.account(times);
+        ["1", "2", "3"][times as usize - 1]
     });
 }

@@ -6,10 +6,9 @@
 use crate::block::layout;
 use crate::heap_subject::{HeapJob, HeapSubject, with_heap};
 use crate::measure::time_once;
-use crate::memory::resident_bytes;
+use crate::memory::{resident_bytes, touched_list};
 use crate::reading::Reading;
 use std::hint::black_box;
-use std::mem::MaybeUninit;
 
 const BLOCK_BYTES: usize = 64;
 
@@ -24,9 +23,7 @@ impl HeapJob for Many {
 
     fn run<H: HeapSubject>(self) -> Vec<Reading> {
         let count = self.0;
-        let mut heaps: Vec<H> = Vec::with_capacity(count);
-        // Touches the list's own pages, which are not to be counted.
-        heaps.spare_capacity_mut().iter_mut().for_each(|place| *place = MaybeUninit::zeroed());
+        let mut heaps: Vec<H> = touched_list(count);
         let before = resident_bytes();
         let ((), create_ns) =
             time_once(count, || heaps.extend((0..count).map(|_| one_block::<H>())));

@@ -1,4 +1,4 @@
-//! `hot`: allocate a block, write its first byte, free it. The size is opaque to the compiler.
+//! `hot`: allocate a block, write its first byte, free it. The size is opaque to the compiler. `large` goes on from 32 KiB.
 //!
 //! `hotconst`: the same with the size known at compile time.
 
@@ -26,25 +26,9 @@ pub(crate) const HOTCONST: Workload = Workload {
     run: run_const,
 };
 
-const SIZES: &[usize] = &[
-    16,
-    64,
-    256,
-    1024,
-    4096,
-    16 << 10,
-    32 << 10,
-    64 << 10,
-    256 << 10,
-    1 << 20,
-    4 << 20,
-    8 << 20,
-    16 << 20,
-    32 << 20,
-    64 << 20,
-];
+const SIZES: &[usize] = &[16, 64, 256, 1024, 4096, 16 << 10];
 
-const QUICK_SIZES: &[usize] = &[16, 64, 1024, 32 << 10, 1 << 20];
+const QUICK_SIZES: &[usize] = &[16, 64, 1024];
 
 const CONST_SIZES: &[usize] = &[16, 64, 256, 1024];
 
@@ -79,7 +63,7 @@ impl Job for Hot<'_> {
 }
 
 #[inline(never)]
-fn hot<S: Subject>(subject: &S, size: usize, pairs: u64) {
+pub(super) fn hot<S: Subject>(subject: &S, size: usize, pairs: u64) {
     for _ in 0..pairs {
         Block::new(subject, opaque(size)).free(subject);
     }

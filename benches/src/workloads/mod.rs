@@ -6,11 +6,14 @@ mod bulk;
 mod cache_lines;
 mod churn;
 mod fragmentation;
+mod frames;
 mod heaps;
 mod heaps_many;
 mod hot;
+mod idle;
 mod json;
 mod kv;
+mod large;
 mod larson;
 mod lru;
 mod mstress;
@@ -19,6 +22,8 @@ mod realloc;
 pub(crate) mod regions;
 mod rptest;
 mod thread_churn;
+mod waiting;
+mod worst_free;
 mod xmalloc;
 
 use crate::context::Context;
@@ -39,6 +44,7 @@ pub(crate) struct Workload {
 pub(crate) const ALL: &[Workload] = &[
     hot::HOT,
     hot::HOTCONST,
+    large::LARGE,
     bulk::BULK,
     churn::CHURN,
     larson::LARSON,
@@ -51,7 +57,10 @@ pub(crate) const ALL: &[Workload] = &[
     thread_churn::THREADS,
     heaps::HEAPS,
     phases::PHASES,
+    idle::IDLE,
     fragmentation::FRAGMENTATION,
+    frames::FRAMES,
+    worst_free::WORST_FREE,
     json::JSON,
     lru::LRU,
     kv::KV,

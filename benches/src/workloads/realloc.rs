@@ -1,26 +1,47 @@
-//! `realloc`: a vector grows. Doubling from 16 B to 64 KiB; doubling to 64 MiB, every page written; in steps of 4 KiB
-//! to 32 MiB. An operation is the whole growth, ending with the free.
+//! `realloc`: a vector grows through the allocator's own entrance for it, and is freed. An operation is the whole growth.
+//!
+//! | case | growth |
+//! |---|---|
+//! | `double-16..64Ki` | doubling, nothing written |
+//! | `double-16..64Mi` | doubling, every OS page of what was added written |
+//! | `step4Ki..32Mi` | by 4 KiB, which are written to |
+//! | `step8..3200000` | by 8 B, which are written: 400 000 elements pushed without any spare capacity |
+//!
+//! Of the first growth in a process, as multiples of the final size: the highest resident set, and what was moved. A block
+//! that comes back at another address counts as moved in full; whether its bytes were copied or its pages handed to another
+//! address, nobody can tell from outside.
 
 use super::Workload;
 use crate::block::Block;
 use crate::context::Context;
 use crate::measure::time_loop;
+use crate::memory::Baseline;
 use crate::options::Options;
 use crate::reading::Reading;
 use crate::subject::{Job, Subject, with_subject};
 use crate::task::{Field, Task};
+use std::ops::Range;
 
-pub(crate) const REALLOC: Workload =
-    Workload { name: "realloc", about: "growth of a vector", tasks, run };
+pub(crate) const REALLOC: Workload = Workload {
+    name: "realloc",
+    about: "growth of a vector: doubling, by 4 KiB, by 8 B",
+    tasks,
+    run,
+};
 
 const SMALL: &str = "double-16..64Ki";
 const LARGE: &str = "double-16..64Mi";
-const STEPS: &str = "step4Ki..32Mi";
+const PAGES: &str = "step4Ki..32Mi";
+const QUICK_PAGES: &str = "step4Ki..2Mi";
+const ELEMENTS: &str = "step8..3200000";
 
 const OS_PAGE_BYTES: usize = 4096;
+const ELEMENT_BYTES: usize = 8;
+const ELEMENT_COUNT: usize = 400_000;
 
 fn tasks(options: &Options) -> Vec<Task> {
-    let cases: &[&str] = if options.quick { &[SMALL, LARGE] } else { &[SMALL, LARGE, STEPS] };
+    let pages = if options.quick { QUICK_PAGES } else { PAGES };
+    let cases = [SMALL, LARGE, pages, ELEMENTS];
     cases.iter().map(|&case| Task::new("realloc", case, Field::Globals)).collect()
 }
 
@@ -34,40 +55,85 @@ impl Job for Realloc<'_> {
     type Output = Vec<Reading>;
 
     fn run<S: Subject>(self, subject: &S) -> Vec<Reading> {
-        let growth = match self.0.case.as_str() {
-            SMALL => small::<S>,
-            LARGE => large::<S>,
-            _ => steps::<S>,
-        };
-        vec![time_loop(self.0, |growths| (0..growths).for_each(|_| growth(subject)))]
+        match self.0.case.as_str() {
+            SMALL => vec![self.time(|| _ = double(subject, 64 << 10, |_, _| ()))],
+            LARGE => self.time_and_memory(64 << 20, |bytes| double(subject, bytes, write_pages)),
+            PAGES => self.time_and_memory(32 << 20, |bytes| step(subject, OS_PAGE_BYTES, bytes)),
+            QUICK_PAGES => {
+                self.time_and_memory(2 << 20, |bytes| step(subject, OS_PAGE_BYTES, bytes))
+            }
+            _ => {
+                let bytes = ELEMENT_COUNT * ELEMENT_BYTES;
+                self.time_and_memory(bytes, |bytes| step(subject, ELEMENT_BYTES, bytes))
+            }
+        }
+    }
+}
+
+impl Realloc<'_> {
+    fn time(&self, growth: impl Fn()) -> Reading {
+        time_loop(self.0, |growths| (0..growths).for_each(|_| growth()))
+    }
+
+    /// Readings of `growth`, which grows a block to that many bytes and returns how many were moved on the way.
+    fn time_and_memory(&self, bytes: usize, growth: impl Fn(usize) -> u64) -> Vec<Reading> {
+        let baseline = Baseline::take();
+        let moved = growth(bytes);
+        let peak = baseline.peak_beyond();
+        let time = self.time(|| _ = growth(bytes));
+        vec![
+            time,
+            Reading::multiple("peak RSS / final", peak, bytes),
+            Reading::multiple("moved / final", moved, bytes),
+        ]
     }
 }
 
 #[inline(never)]
-fn small<S: Subject>(subject: &S) {
-    let mut block = Block::new(subject, 16);
-    for log2 in 5..=16 {
-        block = block.resize(subject, 1 << log2);
+fn double<S: Subject>(subject: &S, last: usize, write: impl Fn(&mut Block, Range<usize>)) -> u64 {
+    let mut vector = Vector { block: Block::new(subject, 16), bytes: 16, moved: 0 };
+    while vector.bytes < last {
+        let added = vector.bytes..2 * vector.bytes;
+        vector = vector.grow(subject, 2 * added.start);
+        write(&mut vector.block, added);
     }
-    block.free(subject);
+    vector.end(subject)
 }
 
-#[inline(never)]
-fn large<S: Subject>(subject: &S) {
-    let mut block = Block::new(subject, 16);
-    for log2 in 5..=26 {
-        block = block.resize(subject, 1 << log2);
-        let added = 1 << (log2 - 1)..1 << log2;
-        added.step_by(OS_PAGE_BYTES).for_each(|offset| block.count(offset));
-    }
-    block.free(subject);
+fn write_pages(block: &mut Block, added: Range<usize>) {
+    added.step_by(OS_PAGE_BYTES).for_each(|offset| block.write_word(offset));
 }
 
+/// Grows by `step` bytes, of which a word is written.
 #[inline(never)]
-fn steps<S: Subject>(subject: &S) {
-    let mut block = Block::new(subject, OS_PAGE_BYTES);
-    for pages in 2..=(32 << 20) / OS_PAGE_BYTES {
-        block = block.resize(subject, pages * OS_PAGE_BYTES);
+fn step<S: Subject>(subject: &S, step: usize, last: usize) -> u64 {
+    let mut vector = Vector { block: Block::new(subject, step), bytes: step, moved: 0 };
+    while vector.bytes < last {
+        let added = vector.bytes;
+        vector = vector.grow(subject, added + step);
+        vector.block.write_word(added);
     }
-    block.free(subject);
+    vector.end(subject)
+}
+
+/// Block that grows, with the bytes moved so far.
+struct Vector {
+    block: Block,
+    bytes: usize,
+    moved: u64,
+}
+
+impl Vector {
+    #[inline(always)]
+    fn grow<S: Subject>(self, subject: &S, bytes: usize) -> Vector {
+        let address = self.block.address();
+        let block = self.block.resize(subject, bytes);
+        let moved = if block.address() == address { 0 } else { self.bytes as u64 };
+        Vector { block, bytes, moved: self.moved + moved }
+    }
+
+    fn end<S: Subject>(self, subject: &S) -> u64 {
+        self.block.free(subject);
+        self.moved
+    }
 }

@@ -16,18 +16,18 @@ use crate::sync::{AtomicUsize, Ordering};
 
 /// Places for mappings, `PLACES` for each of `CLASSES` classes.
 #[derive(Debug)]
-pub(crate) struct BlockDepot<const CLASSES: usize, const PLACES: usize> {
+pub(crate) struct MappingDepot<const CLASSES: usize, const PLACES: usize> {
     /// Bytes of the mappings stored, and of those about to be.
     bytes: AtomicUsize,
     places: [[AtomicUsize; PLACES]; CLASSES],
 }
 
-impl<const CLASSES: usize, const PLACES: usize> BlockDepot<CLASSES, PLACES> {
+impl<const CLASSES: usize, const PLACES: usize> MappingDepot<CLASSES, PLACES> {
     /// Returns an empty depot.
     #[cfg(not(loom))]
     pub(crate) const fn new() -> Self {
         let places = [const { [const { AtomicUsize::new(0) }; PLACES] }; CLASSES];
-        BlockDepot { bytes: AtomicUsize::new(0), places }
+        MappingDepot { bytes: AtomicUsize::new(0), places }
     }
 
     /// Returns an empty depot.
@@ -35,7 +35,7 @@ impl<const CLASSES: usize, const PLACES: usize> BlockDepot<CLASSES, PLACES> {
     pub(crate) fn new() -> Self {
         let place = |_| AtomicUsize::new(0);
         let places = core::array::from_fn(|_| core::array::from_fn(place));
-        BlockDepot { bytes: AtomicUsize::new(0), places }
+        MappingDepot { bytes: AtomicUsize::new(0), places }
     }
 
     /// Stores the mapping of `bytes` at `base` unless that makes more than `bytes_max`; returns
@@ -58,7 +58,6 @@ impl<const CLASSES: usize, const PLACES: usize> BlockDepot<CLASSES, PLACES> {
     }
 
     /// Returns the bytes stored, a snapshot.
-    #[cfg(not(loom))]
     pub(crate) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
