@@ -264,7 +264,7 @@ fn settle(account: &Account, bytes: usize, refusals: u64) {
 #[test]
 fn account_charges_at_the_edge() {
     let outcomes = ["all but first", "all but second", "all but third"];
-    explore_within(Some(4), "account_charges_at_the_edge", &outcomes, move || {
+    explore_within(Some(3), "account_charges_at_the_edge", &outcomes, move || {
         let account = charged(1);
         let granted = beside(
             &account,
