@@ -78,15 +78,17 @@ fn use_what_there_is(least_bytes: usize) {
             }
         }
     }));
-    // One after the other, mappings first: a heap's regions keep their addresses, though not their
-    // memory, and those of the second heap serve the next ones.
-    for (number, mut heap) in heaps.into_iter().enumerate() {
+    // One after the other: a heap's regions keep their addresses, though not their memory.
+    for mut heap in heaps {
         polyheap::trim_all();
         for size in [3_000_000, 1_000_000, 100_000, 30_000, 5_000] {
             let found = exhaust(&heap, size, &mut list);
-            let is_fresh = size <= 2 * MIB || number <= 1;
-            let least = if is_fresh { least_bytes.min(heap_limit(&heap)) * 3 / 4 } else { 0 };
+            let least = least_bytes.min(heap_limit(&heap)) * 3 / 4;
             assert!(found >= least, "{found} bytes in blocks of {size}: {}", heap.stats());
+            // Where no region fits any more, there are fewer addresses than one takes to align.
+            let left = unused_address_bytes();
+            let is_full = left <= 12 * MIB || size > MIB || heap.stats().denied_by_limit != 0;
+            assert!(is_full, "{left} bytes of addresses unused: {}", heap.stats());
             // Whoever has nothing says so, whatever is asked for.
             for size in [size, 10 * size, 600 * MIB] {
                 let Some(first) = list.first_mut() else { continue };
@@ -115,6 +117,14 @@ fn use_what_there_is(least_bytes: usize) {
 fn heap_limit(heap: &Heap) -> usize {
     let is_limited = heap.stats().denied_by_limit != 0;
     if is_limited { 40 * MIB } else { usize::MAX }
+}
+
+/// Returns the bytes of address space that the limit allows beyond what the process has.
+fn unused_address_bytes() -> usize {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is valid for a write.
+    assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_AS, &raw mut limit) }, 0);
+    (limit.rlim_cur as usize).saturating_sub(current_address_space_bytes())
 }
 
 /// Runs this program's `test` as a child that may have `kib` KiB of address space.

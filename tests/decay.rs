@@ -160,7 +160,8 @@ fn memory_younger_than_the_decay_time_stays() {
         free_all(&heap, several(&heap, 200_000, 60));
         let dirty = heap.stats().dirty_bytes;
         assert!(dirty >= 11_000_000, "{dirty}");
-        while start.elapsed() < Duration::from_millis(600) {
+        // Past the first sweeps, which come at half of the decay time each.
+        while start.elapsed() < Duration::from_millis(1_300) {
             pass_by(&other);
             let stats = heap.stats();
             let is_young = start.elapsed() < Duration::from_millis(1_400);
@@ -376,7 +377,8 @@ fn kept_large_blocks_of_a_thread_go_back_as_it_goes_on() {
         for size in [40_000, 65_536, 500_000, 2_500_000, 20_000_000] {
             held(&heap, size, 1).free(&&heap);
         }
-        assert!(heap.stats().kept_large_bytes >= 20_000_000, "{}", heap.stats());
+        // Both spans too, which the heap would not keep.
+        assert!(heap.stats().kept_large_bytes >= 24_000_000, "{}", heap.stats());
         pass_by_until(&other, "kept blocks", || heap.stats().kept_large_bytes == 0);
         pass_by_until(&other, "resident memory", || resident_above(before) <= MIB);
     });
