@@ -289,7 +289,7 @@ fn crowded(left: usize) {
     for heap in &mut heaps {
         let mut live: Vec<Held> = Vec::new();
         let (mut granted, mut denied) = (0, 0);
-        for id in 0..3_000 {
+        for id in 0..1_200 {
             let size = SIZES[random.below(SIZES.len())];
             match Held::new(&&*heap, bytes(size), id) {
                 Ok(block) => {
@@ -316,7 +316,7 @@ fn crowded(left: usize) {
             }
         }
         eprintln!("{left} mappings left: {granted} granted, {denied} denied");
-        assert!(granted >= 1_500 || left < 100, "{left}: {granted} granted, {denied} denied");
+        assert!(granted >= 600 || left < 100, "{left}: {granted} granted, {denied} denied");
         assert_eq!(heap.verify(), Ok(()), "{left} mappings left");
         assert_eq!(heap.stats().live_blocks, live.len());
         live.iter().for_each(Held::check);

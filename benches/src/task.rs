@@ -1,5 +1,6 @@
 //! A task: what one child process runs, and which allocators take part in it.
 
+use crate::options::Options;
 use crate::workloads::{bins, regions};
 use crate::{arena_subject, heap_subject, subject};
 
@@ -68,6 +69,11 @@ impl Task {
     pub(crate) fn with_threads(mut self, threads: usize) -> Task {
         self.threads = threads;
         self
+    }
+
+    /// Makes a busy task a long one where the whole set must be short.
+    pub(crate) fn long_if_quick(self, options: &Options) -> Task {
+        if options.quick { self.with_pace(Pace::Long) } else { self }
     }
 
     pub(crate) fn with_pace(mut self, pace: Pace) -> Task {

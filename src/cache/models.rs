@@ -264,7 +264,7 @@ fn settle(account: &Account, bytes: usize, refusals: u64) {
 #[test]
 fn account_charges_at_the_edge() {
     let outcomes = ["all but first", "all but second", "all but third"];
-    explore_within(Some(3), "account_charges_at_the_edge", &outcomes, move || {
+    explore_within(Some(3), "account_charges_at_the_edge", &outcomes, || {
         let account = charged(1);
         let granted = beside(
             &account,
@@ -276,7 +276,11 @@ fn account_charges_at_the_edge() {
         );
         assert_eq!(granted.iter().sum::<usize>(), 2, "not as many as fit");
         settle(&account, LIMIT_BYTES, 1);
-        outcomes[granted.iter().position(|&bytes| bytes == 0).unwrap()]
+        match granted {
+            [0, ..] => "all but first",
+            [_, 0, _] => "all but second",
+            _ => "all but third",
+        }
     });
 }
 
@@ -334,6 +338,29 @@ fn account_charges_versus_uncharge() {
             [1, 0, 0] => "first",
             [0, 1, 0] => "second",
             _ => "neither",
+        }
+    });
+}
+
+/// Room for one: of two charges the second is granted if what is taken back comes in time.
+#[test]
+fn account_charges_overtake_an_uncharge() {
+    explore_within(Some(3), "account_charges_overtake", &["both", "one"], || {
+        let account = charged(LIMIT_BYTES - 1);
+        let granted = beside(
+            &account,
+            [
+                |account| charge(account, 1),
+                |account| charge(account, 1),
+                |account| uncharge(account, 1),
+            ],
+        );
+        let bytes = granted.iter().sum::<usize>();
+        settle(&account, LIMIT_BYTES - 2 + bytes, 2 - bytes as u64);
+        match bytes {
+            1 => "one",
+            2 => "both",
+            _ => panic!("one has room"),
         }
     });
 }

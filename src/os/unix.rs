@@ -205,21 +205,37 @@ pub(crate) fn remap_in_place(base: usize, old_bytes: usize, bytes: usize) -> boo
     }
 }
 
+/// What lies at the target of a remapping.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    /// The pages.
+    HasPages,
+    /// What was mapped there before.
+    AsItWas,
+    /// Nothing, or what was there, or already something of another thread's.
+    Unknown,
+}
+
 /// Moves the pages of the mapping at `base` to `target`, where `bytes` bytes of the caller's are
-/// mapped; returns whether the system agreed. When it did not, both are as they were.
-pub(crate) fn remap_to(base: usize, old_bytes: usize, bytes: usize, target: usize) -> bool {
+/// mapped; returns what became of the target. The pages are where they were unless they moved.
+pub(crate) fn remap_to(base: usize, old_bytes: usize, bytes: usize, target: usize) -> Target {
     #[cfg(target_os = "linux")]
     {
         let (from, to): (*mut c_void, *mut c_void) = (at_address(base), at_address(target));
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+        if is_refused() {
+            return Target::AsItWas;
+        }
         // SAFETY: both ranges are the caller's alone: the first one's pages move, the second one's
         // are replaced.
-        !is_refused() && unsafe { libc::mremap(from, old_bytes, bytes, flags, to) } == to
+        let moved = unsafe { libc::mremap(from, old_bytes, bytes, flags, to) };
+        // The system clears the target before it moves anything.
+        if moved == to { Target::HasPages } else { Target::Unknown }
     }
     #[cfg(not(target_os = "linux"))]
     {
         let _ = (base, old_bytes, bytes, target);
-        false
+        Target::AsItWas
     }
 }
 

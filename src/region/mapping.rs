@@ -27,8 +27,8 @@ use crate::config::{
     COLOUR_BYTES, PROCESS_MAPPING_BYTES_MAX, PROCESS_MAPPINGS_KEPT, REGION_BYTES, REGION_LOG2,
 };
 use crate::os::{
-    advise_huge_pages, discard, map_aligned, offer_leftovers, os_page_bytes, purge, remap_in_place,
-    remap_to, unmap,
+    Target, advise_huge_pages, discard, map_aligned, offer_leftovers, os_page_bytes, purge,
+    remap_in_place, remap_to, unmap,
 };
 use crate::policy::HugePages;
 use crate::sync::TaggedStack;
@@ -206,12 +206,17 @@ pub(crate) unsafe fn move_mapping(
     // Before the system may hand the addresses to others.
     set_tails(base, REGION_BYTES, old_bytes, EntryKind::Nothing);
     map::set(base, Entry::new(EntryKind::Nothing, entry.slot(), WAS_MAPPING));
-    if !map::prepare(target_base, bytes) || !remap_to(base, old_bytes, bytes, target_base) {
+    let became = match map::prepare(target_base, bytes) {
+        true => remap_to(base, old_bytes, bytes, target_base),
+        false => Target::AsItWas,
+    };
+    if became != Target::HasPages {
         set_tails(base, REGION_BYTES, old_bytes, EntryKind::MappingTail);
         map::set(base, entry);
-        // SAFETY: (1) the range was just mapped whole, and a refused remapping leaves it so;
-        // (2) it was never published.
-        unsafe { discard(target, bytes) };
+        if became == Target::AsItWas {
+            // SAFETY: (1) the range was just mapped whole and is so still; (2) never published.
+            unsafe { discard(target, bytes) };
+        }
         return None;
     }
     map::set_length(target_base, bytes);

@@ -21,7 +21,7 @@ pub(crate) const FRAMES: Workload = Workload {
 };
 
 const COUNT: usize = 600;
-const QUICK_COUNT: usize = 100;
+const QUICK_COUNT: usize = 60;
 const BLOCKS: usize = 10_000;
 const SIZES: (usize, usize) = (16, 4096);
 /// One block in this many outlives its frame, by `LIFE` frames.

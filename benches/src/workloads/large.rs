@@ -11,7 +11,7 @@ use crate::measure::{time_loop, time_threads};
 use crate::options::Options;
 use crate::reading::{Reading, Unit};
 use crate::subject::{Job, Subject, with_subject};
-use crate::task::{Field, Pace, Task};
+use crate::task::{Field, Task};
 use std::thread::scope;
 use std::time::Instant;
 
@@ -38,8 +38,8 @@ fn tasks(options: &Options) -> Vec<Task> {
     let task = |size: usize, count: usize| {
         // The empty loop's one block is not for several threads.
         let field = if count == 1 { Field::Loops } else { Field::Globals };
-        let pace = if options.quick && count > 1 { Pace::Long } else { Pace::Busy };
-        Task::new("large", format!("{size}"), field).with_threads(count).with_pace(pace)
+        let task = Task::new("large", format!("{size}"), field).with_threads(count);
+        if count == 1 { task } else { task.long_if_quick(options) }
     };
     threads.iter().flat_map(|&count| sizes.iter().map(move |&size| task(size, count))).collect()
 }

@@ -31,18 +31,24 @@ pub(crate) const REALLOC: Workload = Workload {
 
 const SMALL: &str = "double-16..64Ki";
 const LARGE: &str = "double-16..64Mi";
-const PAGES: &str = "step4Ki..32Mi";
-const QUICK_PAGES: &str = "step4Ki..2Mi";
-const ELEMENTS: &str = "step8..3200000";
 
 const OS_PAGE_BYTES: usize = 4096;
-const ELEMENT_BYTES: usize = 8;
-const ELEMENT_COUNT: usize = 400_000;
+
+/// Case of equal steps: name, step and final size in bytes.
+type Steps = (&'static str, usize, usize);
+
+const STEPS: [Steps; 2] =
+    [("step4Ki..32Mi", OS_PAGE_BYTES, 32 << 20), ("step8..3200000", 8, 3_200_000)];
+
+/// Short enough for those that copy at every step.
+const QUICK_STEPS: [Steps; 2] =
+    [("step4Ki..2Mi", OS_PAGE_BYTES, 2 << 20), ("step8..400000", 8, 400_000)];
 
 fn tasks(options: &Options) -> Vec<Task> {
-    let pages = if options.quick { QUICK_PAGES } else { PAGES };
-    let cases = [SMALL, LARGE, pages, ELEMENTS];
-    cases.iter().map(|&case| Task::new("realloc", case, Field::Globals)).collect()
+    let [pages, words] = if options.quick { QUICK_STEPS } else { STEPS };
+    let task = |case| Task::new("realloc", case, Field::Globals);
+    let slow_task = |case| task(case).long_if_quick(options);
+    vec![task(SMALL), slow_task(LARGE), slow_task(pages.0), slow_task(words.0)]
 }
 
 fn run(context: &Context) -> Vec<Reading> {
@@ -58,13 +64,11 @@ impl Job for Realloc<'_> {
         match self.0.case.as_str() {
             SMALL => vec![self.time(|| _ = double(subject, 64 << 10, |_, _| ()))],
             LARGE => self.time_and_memory(64 << 20, |bytes| double(subject, bytes, write_pages)),
-            PAGES => self.time_and_memory(32 << 20, |bytes| step(subject, OS_PAGE_BYTES, bytes)),
-            QUICK_PAGES => {
-                self.time_and_memory(2 << 20, |bytes| step(subject, OS_PAGE_BYTES, bytes))
-            }
-            _ => {
-                let bytes = ELEMENT_COUNT * ELEMENT_BYTES;
-                self.time_and_memory(bytes, |bytes| step(subject, ELEMENT_BYTES, bytes))
+            case => {
+                let mut cases = STEPS.into_iter().chain(QUICK_STEPS);
+                let (_, step_bytes, last) =
+                    cases.find(|(name, ..)| *name == case).expect("one of the cases");
+                self.time_and_memory(last, |bytes| step(subject, step_bytes, bytes))
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::options::Options;
 use crate::reading::Reading;
 use crate::rng::Rng;
 use crate::subject::{Job, Subject, with_subject};
-use crate::task::{Field, Pace, Task};
+use crate::task::{Field, Task};
 use std::time::Duration;
 
 pub(crate) const WORST_FREE: Workload = Workload {
@@ -45,10 +45,9 @@ const STRETCH: usize = 4096;
 
 fn tasks(options: &Options) -> Vec<Task> {
     let count = if options.quick { QUICK_COUNT } else { COUNT };
-    let pace = if options.quick { Pace::Long } else { Pace::Busy };
     let sizes = options.sizes_or(&[16, 64], &[16, 64]);
     let task = |size| Task::new("worstfree", format!("{count}x{size}"), Field::Loops);
-    sizes.iter().map(|size| task(size).with_pace(pace)).collect()
+    sizes.iter().map(|size| task(size).long_if_quick(options)).collect()
 }
 
 fn run(context: &Context) -> Vec<Reading> {
