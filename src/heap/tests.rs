@@ -492,6 +492,7 @@ fn everything_works_with_pages_of_64_kib() {
 fn a_refused_purge_or_unmapping_is_made_up_for() {
     alone("a_refused_purge_or_unmapping_is_made_up_for", || {
         for size in [65_536, 1_500_000, 3_000_000, 20_000_000] {
+            let first = mapped();
             let mut heap = Heap::builder().isolated(true).build();
             let live: Vec<Kept> =
                 (0..4).filter_map(|_| Kept::new(&heap, layout(size, 8), 9)).collect();
@@ -516,7 +517,8 @@ fn a_refused_purge_or_unmapping_is_made_up_for() {
                 trim_all();
             });
             let after = mapped();
-            assert!(after.1 < before.1, "{size}: {before:?} {after:?}");
+            let is_back = after.1 < before.1 && after.1 <= first.1 + (6 << 20);
+            assert!(is_back, "{size}: {first:?} {before:?} {after:?}");
         }
     });
 }
