@@ -74,10 +74,12 @@ impl Sweeps {
         due_ms != 0 && now_ms >= due_ms
     }
 
-    /// Ends a sweep: the next is due a step later if memory still idles.
-    pub(crate) fn finish(&self, now_ms: u64, decay_ms: u32, idles: bool) {
-        self.due_ms.store(0, Ordering::Relaxed);
-        if idles && decay_ms != u32::MAX {
+    /// Ends a sweep: the next is due a step later if memory still idles, which is asked after the
+    /// due time is gone: whoever frees later notes a new one.
+    pub(crate) fn finish(&self, now_ms: u64, decay_ms: u32, idles: impl FnOnce() -> bool) {
+        // SeqCst: comes before the looks of `idles`; who frees exchanges before it looks here.
+        self.due_ms.swap(0, Ordering::SeqCst);
+        if idles() && decay_ms != u32::MAX {
             self.set_due(now_ms + step_ms(decay_ms));
         }
     }

@@ -70,6 +70,10 @@ fn sweep() {
     }
     for slot in live_slots_from(first) {
         let swept = HeapCore::with_pinned(slot, |core| core.visit(|core| sweep_heap(core, &turn)));
+        if swept == Some(None) {
+            // Held as a whole just now: it is asked again.
+            lower_due(turn.now_ms + 1);
+        }
         let is_unfinished = swept.flatten() == Some(false);
         if is_unfinished || turn.is_over() {
             NEXT_SLOT.store(if is_unfinished { slot } else { slot + 1 }, Ordering::Relaxed);
@@ -114,10 +118,11 @@ fn sweep_heap(core: &HeapCore, turn: &Turn) -> bool {
     }
     sweeps.cursor.store(0, Ordering::Relaxed);
     let is_idle = sweep_caches(core);
-    let is_dirty = store.all_regions().any(|region| region.dirty_chunks() != 0);
-    let keeps_large = store.thread_heaps().filter_map(ThreadHeap::large).any(LargeCache::is_in_use);
-    let idles = is_dirty || !is_idle || keeps_large;
-    sweeps.finish(turn.now_ms, store.policy.decay_ms, idles);
+    sweeps.finish(turn.now_ms, store.policy.decay_ms, || {
+        !is_idle
+            || store.all_regions().any(|region| region.dirty_chunks() != 0)
+            || store.thread_heaps().filter_map(ThreadHeap::large).any(LargeCache::is_in_use)
+    });
     true
 }
 
@@ -147,8 +152,8 @@ fn sweep_process(turn: &Turn) {
     if is_idle {
         trim::trim_process();
     }
-    let is_left = cached_regions().0 != 0 || cached_mapping_bytes() != 0;
-    PROCESS.finish(turn.now_ms, Decay::DEFAULT_MS, is_left && !is_idle);
+    let is_left = || cached_regions().0 != 0 || cached_mapping_bytes() != 0;
+    PROCESS.finish(turn.now_ms, Decay::DEFAULT_MS, || !is_idle && is_left());
 }
 
 /// A thread that returns idle memory in the background; ends when dropped.
