@@ -87,8 +87,11 @@ pub(crate) const DEPOT_PLACES: usize = if cfg!(loom) { 4 } else { MAGAZINE_BYTES
 /// Bytes of blocks the depot of one class may hold; two magazines of any class.
 pub(crate) const DEPOT_BYTES_MAX: usize = 1024 * 1024;
 
-/// Rounds a leaving thread leaves in its bins for its successor.
-pub(crate) const WARM_ROUNDS_KEPT: usize = 8;
+/// Bytes of blocks of each class a leaving thread leaves in its bins for its successor: a page.
+pub(crate) const WARM_BYTES_KEPT: usize = 4096;
+
+/// Leased regions a thread heap knows at a glance. A power of two.
+pub(crate) const OWN_REGIONS: usize = 8;
 
 /// Regions up to which a heap's caches are not emptied for what they pin.
 pub(crate) const GATHER_REGIONS_LOW: usize = 4;

@@ -338,6 +338,24 @@ fn what_idle_heaps_keep_for_their_threads_goes_back() {
     });
 }
 
+/// Threads that come and go hand their magazines on; nothing of that stays when the heap idles,
+/// although no chunk became free that would say so.
+#[test]
+fn full_magazines_of_a_thread_that_ends_serve_the_next_until_the_heap_idles() {
+    let name = "full_magazines_of_a_thread_that_ends_serve_the_next_until_the_heap_idles";
+    alone(name, LIMIT, || {
+        let (heap, other) = (Heap::builder().decay(SOON).build(), Heap::new());
+        let one_a_chunk = several(&heap, 64, 4_000);
+        run_to_the_end([&heap].map(|heap| move || free_all(heap, several(heap, 64, 4_000))));
+        let stats = heap.stats();
+        assert!(stats.cached_bytes >= 64 * 3_000, "{stats}");
+        pass_by_until(&other, "magazines of a thread that ended", || {
+            heap.stats().cached_bytes <= 64 * 200
+        });
+        free_all(&heap, one_a_chunk);
+    });
+}
+
 /// What a heap keeps goes along with its blocks to the heap that takes them over.
 #[test]
 fn what_a_heap_kept_can_be_given_back_by_the_heap_that_takes_it_over() {

@@ -19,13 +19,16 @@ use crate::base::{
 use crate::config::{DEPOT_BYTES_MAX, DEPOT_PLACES};
 use crate::os::FaultKind;
 
-/// Frees `block` with what the thread has itself, when the only reason not to push it was a full
-/// magazine; returns whether it did.
+/// Frees `block`, which is at home, with what the thread has itself; returns false, having done
+/// nothing, when that does not do or the block is the one given last.
 #[inline]
 pub(crate) fn give_with_spares(thread_heap: &ThreadHeap, bin_word: u8, block: *mut u8) -> bool {
     let (bin, class) = (thread_heap.bin_at(bin_word), usize::from(bin_word / 2));
-    if class >= SLAB_CLASSES || !bin.is_full() || bin.was_given_last(block) {
+    if class >= SLAB_CLASSES || bin.was_given_last(block) {
         return false;
+    }
+    if !bin.is_full() {
+        return bin.push(block);
     }
     let rounds = magazine_rounds(class);
     if !bin.exchange_if_taken_empty(rounds) {
@@ -87,7 +90,11 @@ fn put_away(
     let empty = thread_heap.take_empty(store);
     if !empty.is_null() {
         let store_it = || store.depot_or_new(class)?.store(full, depot_places(class)).then_some(());
-        if thread_heap.push_spare(class, full) || store_it().is_some() {
+        if thread_heap.push_spare(class, full) {
+            return empty;
+        }
+        if store_it().is_some() {
+            store.sweeps.note_idle(store.policy.decay_ms);
             return empty;
         }
     }
@@ -99,7 +106,7 @@ fn put_away(
 }
 
 /// Returns how many magazines of `class` the depot holds: fewer of heavy ones.
-fn depot_places(class: usize) -> usize {
+pub(super) fn depot_places(class: usize) -> usize {
     (DEPOT_BYTES_MAX / magazine_bytes(class)).clamp(2, DEPOT_PLACES)
 }
 

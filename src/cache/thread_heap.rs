@@ -17,6 +17,7 @@ use core::mem::MaybeUninit;
 use core::ptr;
 
 use super::class_state::ClassState;
+use super::exchange::depot_places;
 use super::flush::give_group;
 use super::large::{drain_large, sweep_large};
 use super::large_cache::LargeCache;
@@ -25,8 +26,11 @@ use super::store::Store;
 use super::supply::Lease;
 use crate::base::{
     META_CLASS, SLAB_CLASSES, address, home_mask, in_register, magazine_bytes, magazine_rounds,
+    slab_block_bytes,
 };
-use crate::config::{EMPTY_MAGAZINES_KEPT, PASSES_PER_LOOK, WARM_ROUNDS_KEPT};
+use crate::config::{
+    EMPTY_MAGAZINES_KEPT, OWN_REGIONS, PASSES_PER_LOOK, REGION_BYTES, WARM_BYTES_KEPT,
+};
 use crate::region::RegionRef;
 use crate::sync::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
@@ -59,6 +63,9 @@ pub(crate) struct ThreadHeap {
     /// holder of the tenure alone, and not an atomic, so that the compiler drops the read for
     /// classes that do not need it.
     home: UnsafeCell<usize>,
+    /// Bases of regions leased to this thread heap, each at the place its number has; 0 for none.
+    /// A few of them: the home region moves among these without a look at the region map.
+    own_regions: [AtomicUsize; OWN_REGIONS],
     /// Who may write; a `Tenure`. Acquire on taking, Release on handing over.
     tenure: AtomicU32,
     /// The mark of this thread heap in leases.
@@ -113,6 +120,7 @@ impl ThreadHeap {
         ThreadHeap {
             bins: [const { Bin::unloaded() }; CLASS_STATES],
             home: UnsafeCell::new(0),
+            own_regions: [const { AtomicUsize::new(0) }; OWN_REGIONS],
             tenure: AtomicU32::new(Tenure::Busy as u32),
             mark: AtomicU32::new(0),
             table: AtomicPtr::new(ptr::null_mut()),
@@ -192,10 +200,28 @@ impl ThreadHeap {
         (address(block) ^ home) & home_mask(bin_word) == 0
     }
 
-    /// Makes `region` the home region. Holder of the tenure only.
+    /// Makes `region`, which is leased to this thread heap, the home region. Holder of the tenure
+    /// only.
     pub(crate) fn set_home(&self, region: RegionRef) {
+        own_place(&self.own_regions, region.base()).store(region.base(), Ordering::Relaxed);
+        self.move_home(region.base());
+    }
+
+    /// Makes the region of `block` the home region if it is known to be leased to this thread heap;
+    /// returns whether it is. Holder of the tenure only.
+    #[inline]
+    pub(crate) fn follow_home(&self, block: *mut u8) -> bool {
+        let base = address(block) & !(REGION_BYTES - 1);
+        let is_own = own_place(&self.own_regions, base).load(Ordering::Relaxed) == base;
+        if is_own {
+            self.move_home(base);
+        }
+        is_own
+    }
+
+    fn move_home(&self, base: usize) {
         // SAFETY: [bin-single-writer] nobody but the holder of the tenure reads or writes it.
-        unsafe { *self.home.get() = region.base() };
+        unsafe { *self.home.get() = base };
     }
 
     /// Returns what is kept beside the bin that starts at word `bin_word` of the bins.
@@ -357,6 +383,7 @@ impl ThreadHeap {
 
     /// Forgets every block and magazine, all dead. Holder of the tenure only.
     pub(crate) fn reset(&self, store: &Store) {
+        self.own_regions.iter().for_each(|base| base.store(0, Ordering::Relaxed));
         for (class, bin) in self.bins.iter().enumerate().take(SLAB_CLASSES) {
             bin.clear();
             self.classes[class].reset(class);
@@ -387,9 +414,14 @@ impl ThreadHeap {
         }
     }
 
-    /// Flushes all but a small warm rest, as the thread leaves. Holder of the tenure only.
+    /// Flushes all but a small warm rest, as the thread leaves; full magazines go to the depots as
+    /// they are. Holder of the tenure only.
     pub(crate) fn cool(&self, store: &Store) {
-        self.flush(store, WARM_ROUNDS_KEPT);
+        if store.policy.decay_ms != 0 {
+            (0..SLAB_CLASSES).for_each(|class| self.store_spares(store, class));
+            store.sweeps.note_idle(store.policy.decay_ms);
+        }
+        self.flush(store, WARM_BYTES_KEPT);
     }
 
     /// Flushes everything. Holder of the tenure only.
@@ -409,14 +441,15 @@ impl ThreadHeap {
         }
     }
 
-    fn flush(&self, store: &Store, kept: usize) {
+    /// Flushes all but `kept_bytes` bytes of blocks of each class.
+    fn flush(&self, store: &Store, kept_bytes: usize) {
         if let Some(cache) = self.large() {
             drain_large(store, cache);
         }
         for class in 0..SLAB_CLASSES {
             self.flush_away(store, class);
             self.flush_spares(store, class);
-            self.flush_bin(store, class, kept);
+            self.flush_bin(store, class, kept_bytes / slab_block_bytes(class));
             if let Some(slab) = self.classes[class].take_slab() {
                 let settled = slab.leave();
                 store.follow_up(slab, settled);
@@ -436,6 +469,18 @@ impl ThreadHeap {
         let rounds = unsafe { &*magazine };
         give_group(store, class, (0..count).map(|index| rounds.round(index)));
         self.give_empty(store, magazine);
+    }
+
+    /// Stores the spares of `class` in its depot, as far as there is place.
+    fn store_spares(&self, store: &Store, class: usize) {
+        let places = depot_places(class);
+        while let Some(depot) = self.class(class).has_spare().then(|| store.depot_or_new(class)) {
+            let magazine = self.pop_spare(class);
+            if !depot.is_some_and(|depot| depot.store(magazine, places)) {
+                self.push_spare(class, magazine);
+                return;
+            }
+        }
     }
 
     fn flush_spares(&self, store: &Store, class: usize) {
@@ -459,6 +504,11 @@ impl ThreadHeap {
             self.give_empty(store, bin.unload_given());
         }
     }
+}
+
+/// Returns the place of a region in a table of own regions.
+fn own_place(own_regions: &[AtomicUsize; OWN_REGIONS], base: usize) -> &AtomicUsize {
+    &own_regions[(base / REGION_BYTES) % OWN_REGIONS]
 }
 
 /// Takes a block of a bin that has one, from whichever magazine.

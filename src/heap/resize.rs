@@ -14,8 +14,8 @@ use core::ptr::NonNull;
 
 use super::{Heap, thread};
 use crate::base::{
-    Large, Tier, address, at_address, class_of, fast_block_bytes, is_aligned, is_fast_layout,
-    slab_block_bytes,
+    Large, Tier, address, at_address, class_of, fast_bin_word, fast_block_bytes, is_aligned,
+    is_fast_layout, slab_block_bytes,
 };
 use crate::cache::{Resized, hand_out, resize_large, take_kept};
 
@@ -91,6 +91,9 @@ impl Heap {
         to: Layout,
         tail: Tail,
     ) -> Option<NonNull<u8>> {
+        if tail == Tail::Any && is_same_run(block, from, to) {
+            return Some(block);
+        }
         let kept_bytes = from.size().min(to.size());
         if let Some((resized, is_zero_from)) = self.resize_without_copy(block, from, to) {
             let end_bytes = block_bytes(to).min(is_zero_from);
@@ -112,8 +115,12 @@ impl Heap {
             // SAFETY: the fresh block has `block_bytes` bytes.
             unsafe { zero_from(moved, kept_bytes, block_bytes(to)) };
         }
-        // SAFETY: (1) and (2) by this function's contract.
-        unsafe { self.deallocate_block(block, from) };
+        match large_of(from).filter(|from| from.is_span()) {
+            // Not kept: the chunks behind a block that grows melt into a run for its next move.
+            Some(from) => self.free_unkept(from, block),
+            // SAFETY: (1) and (2) by this function's contract.
+            None => unsafe { self.deallocate_block(block, from) },
+        }
         Some(moved)
     }
 
@@ -146,6 +153,21 @@ impl Heap {
             && is_aligned(address(block.as_ptr()), to.align());
         is_same.then_some((block, usize::MAX))
     }
+}
+
+/// Returns whether a block that fits `from` fits `to` as it is, for the layouts most blocks have.
+/// Vectors that grow by small steps ask this more often than anything else.
+#[inline]
+fn is_same_run(block: NonNull<u8>, from: Layout, to: Layout) -> bool {
+    if !is_aligned(address(block.as_ptr()), to.align()) {
+        return false;
+    }
+    if is_fast_layout(from.size(), from.align()) && is_fast_layout(to.size(), to.align()) {
+        return fast_bin_word(from.size()) == fast_bin_word(to.size());
+    }
+    let plain = |layout: Layout| Large::of_plain(layout.size(), layout.align());
+    let (Some(from), Some(to)) = (plain(from), plain(to)) else { return false };
+    from.class == to.class && from.has_colours == to.has_colours
 }
 
 /// Clears a block from `from_bytes` to its end.

@@ -54,8 +54,9 @@ impl Heap {
         size: usize,
         align: usize,
     ) {
-        let is_home = thread_heap.is_home(block.as_ptr(), bin_word);
-        if !is_home || !give_with_spares(thread_heap, bin_word, block.as_ptr()) {
+        let pointer = block.as_ptr();
+        let is_home = thread_heap.is_home(pointer, bin_word) || thread_heap.follow_home(pointer);
+        if !is_home || !give_with_spares(thread_heap, bin_word, pointer) {
             return self.deallocate_slow(block, size, align);
         }
         sweep_now_and_then(thread_heap);
@@ -185,6 +186,12 @@ impl Heap {
         let core = self.core_of(block);
         free_large(&core.store, thread_heap(core), large, block);
         sweep_beside(core);
+    }
+
+    /// Frees a large block without keeping it for the thread.
+    pub(super) fn free_unkept(&self, large: Large, block: NonNull<u8>) {
+        let block = address(block.as_ptr());
+        free_large(&self.core_of(block).store, None, large, block);
     }
 
     /// Returns the core, to free `block`.

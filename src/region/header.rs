@@ -33,7 +33,7 @@ pub(crate) const LEASED_FOR_BUILDING: u32 = u32::MAX;
 
 const HEAD_BYTES: usize = 1536;
 /// Bytes a thread heap may have.
-pub(crate) const THREAD_AREA_BYTES: usize = 2048;
+pub(crate) const THREAD_AREA_BYTES: usize = 2112;
 /// Bytes of the area for the heap's core.
 pub(crate) const CORE_AREA_BYTES: usize = 1536;
 const CORE_AREA: usize = HEAD_BYTES;
