@@ -24,6 +24,13 @@ pub enum HeapError {
     },
     /// All 65 536 heap slots are in use.
     TooManyHeaps,
+    /// A buffer has no place for a heap.
+    BufferTooSmall {
+        /// Bytes of the buffer.
+        given_bytes: usize,
+        /// Bytes that a buffer at its address needs.
+        needed_bytes: usize,
+    },
     /// The alignment is above [`Heap::ALIGN_BYTES_MAX`](crate::Heap::ALIGN_BYTES_MAX).
     AlignmentTooLarge {
         /// Alignment asked for, in bytes.
@@ -40,6 +47,9 @@ impl fmt::Display for HeapError {
             HeapError::LimitExceeded { requested_bytes } => {
                 write!(f, "the heap's limit does not allow {requested_bytes} bytes more")
             }
+            HeapError::BufferTooSmall { given_bytes, needed_bytes } => {
+                write!(f, "a buffer of {given_bytes} bytes is too small, {needed_bytes} are needed")
+            }
             HeapError::TooManyHeaps => f.write_str("65536 heaps are alive, the most there can be"),
             HeapError::AlignmentTooLarge { requested_bytes } => {
                 write!(f, "alignment of {requested_bytes} bytes is above the largest served")
@@ -49,3 +59,21 @@ impl fmt::Display for HeapError {
 }
 
 impl core::error::Error for HeapError {}
+
+/// An invariant that does not hold, and where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct Violation {
+    /// Id of the invariant, as in the guide's list.
+    pub invariant: &'static str,
+    /// Address of the block, slab or region concerned.
+    pub address: usize,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant [{}] does not hold at {:#x}", self.invariant, self.address)
+    }
+}
+
+impl core::error::Error for Violation {}

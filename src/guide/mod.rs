@@ -16,6 +16,9 @@ pub mod memory_map {}
 #[doc = include_str!("recycling.md")]
 pub mod recycling {}
 
+#[doc = include_str!("buffers.md")]
+pub mod buffers {}
+
 #[doc = include_str!("invariants.md")]
 pub mod invariants {}
 

@@ -9,12 +9,14 @@
 
 use core::alloc::Layout;
 use core::fmt;
+use core::mem::MaybeUninit;
 use core::ptr::{self, NonNull};
 
 use super::builder::{HeapBuilder, Options};
 use super::core::HeapCore;
 use super::thread;
 use crate::base::{fast_bin_word, fast_block_bytes, is_fast_layout};
+use crate::buffer::BufferHeap;
 use crate::config;
 use crate::error::HeapError;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
@@ -106,6 +108,25 @@ impl Heap {
     /// Returns a builder, to set a name and policies.
     pub const fn builder() -> HeapBuilder {
         HeapBuilder::new()
+    }
+
+    /// Returns a heap inside a buffer of the caller's, which makes no system call on any path; see
+    /// [`BufferHeap`].
+    ///
+    /// # Errors
+    /// [`HeapError::BufferTooSmall`], which tells how many bytes are needed.
+    ///
+    /// # Examples
+    /// ```
+    /// use core::mem::MaybeUninit;
+    /// use polyheap::Heap;
+    ///
+    /// let mut memory = [MaybeUninit::uninit(); 8192];
+    /// let heap = Heap::in_buffer(&mut memory).unwrap();
+    /// assert!(heap.largest_free_bytes() > 7_000);
+    /// ```
+    pub fn in_buffer(buffer: &mut [MaybeUninit<u8>]) -> Result<BufferHeap<'_>, HeapError> {
+        BufferHeap::new(buffer)
     }
 
     pub(super) const fn with_options(options: Options) -> Heap {

@@ -50,6 +50,8 @@ mod thread;
 #[cfg(not(loom))]
 mod trim;
 #[cfg(not(loom))]
+mod unsized_free;
+#[cfg(not(loom))]
 mod verify;
 #[cfg(not(loom))]
 mod walk;
@@ -65,7 +67,7 @@ pub use self::{
     stats::{ClassStats, HeapStats, HeapSummary, ProcessStats, heaps, process_stats},
     sweep::{Sweeper, sweep_in_background},
     trim::trim_all,
-    verify::Violation,
+    unsized_free::{deallocate_anywhere, usable_size_anywhere, verify_layout_anywhere},
     walk::{Block, heap_of},
 };
 

@@ -31,7 +31,7 @@ use super::core::HeapCore;
 use crate::base::{address, at_address, bits_of, reach};
 use crate::cache::{Tenure, ThreadHeap};
 use crate::config::HEAP_SLOTS;
-use crate::os::{arm_exit_hook, map_aligned, os_page_bytes, spin_wait};
+use crate::os::{arm_exit_hook, map_aligned, os_page_bytes, spin_wait, thread_words};
 use crate::region::{LEASED_FOR_BUILDING, RegionRef};
 use crate::sync::{AtomicU64, AtomicUsize, Links, Ordering, TaggedStack};
 
@@ -70,9 +70,10 @@ static TABLES: TaggedStack = TaggedStack::new();
 
 /// Where a thread stands with binding.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
 enum Stage {
     /// It has no table yet.
-    Fresh,
+    Fresh = 0,
     /// It is getting one; requests that come in meanwhile take the direct path.
     Binding,
     /// It has a table.
@@ -81,19 +82,20 @@ enum Stage {
     Dead,
 }
 
+/// What binding keeps for each thread. A thread begins with the first word leading to `NO_TABLE`
+/// and the second zero.
+#[repr(C)]
 struct Local {
     table: Cell<*mut u8>,
     stage: Cell<Stage>,
 }
 
-std::thread_local! {
-    // Constant and without a destructor: an access is one load, and nothing is registered.
-    static LOCAL: Local = const {
-        Local {
-            table: Cell::new((&raw const NO_TABLE).cast_mut().cast()),
-            stage: Cell::new(Stage::Fresh),
-        }
+thread_words! {
+    LOCAL: Local = Local {
+        table: Cell::new((&raw const NO_TABLE).cast_mut().cast()),
+        stage: Cell::new(Stage::Fresh),
     };
+    table = table at NO_TABLE
 }
 
 /// Returns the offset of the entry of `slot` in every slot table.
@@ -114,8 +116,7 @@ pub(super) const fn eightfold_slot_of(entry: usize) -> usize {
 // Inlined always: benchmark `hot`, a call here doubles the instructions of a pair.
 #[inline(always)]
 pub(super) fn current<'a>(entry: usize) -> &'a ThreadHeap {
-    let table = LOCAL.with(|local| local.table.get());
-    let place: *const AtomicUsize = table.wrapping_add(entry).cast();
+    let place: *const AtomicUsize = table().wrapping_add(entry).cast();
     // SAFETY: [table-stays] every thread's table pointer leads to a whole table, and `entry` is
     // the offset of one of its entries.
     let distance = unsafe { &*place }.load(Ordering::Relaxed);
@@ -177,9 +178,8 @@ fn own_table() -> Option<&'static SlotTable> {
     let stage = LOCAL.with(|local| local.stage.get());
     match stage {
         Stage::Live => {
-            let table = LOCAL.with(|local| local.table.get());
             // SAFETY: [table-stays] a Live thread's pointer leads to its table.
-            Some(unsafe { &*table.cast::<SlotTable>() })
+            Some(unsafe { &*table().cast::<SlotTable>() })
         }
         Stage::Fresh => {
             LOCAL.with(|local| local.stage.set(Stage::Binding));

@@ -7,34 +7,15 @@
 //!
 //! *Neighbours*: stands on `core`, `slab` and `cache`; the model tests call it after each step.
 
-use core::fmt;
-
 use super::Heap;
 use super::core::HeapCore;
 use crate::base::{LARGE_CLASSES, PARTIAL_CLASSES, SLAB_CLASSES, address, run_mask, slab_blocks};
 use crate::cache::{Store, ThreadHeap};
 use crate::config::REGION_CHUNKS;
+use crate::error::Violation;
 use crate::region::{EntryKind, RegionRef, lookup, mapping_bytes, mapping_place};
 use crate::slab::{Control, Slab, State};
 use crate::sync::Ordering;
-
-/// An invariant that does not hold, and where.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub struct Violation {
-    /// Id of the invariant, as in the guide's list.
-    pub invariant: &'static str,
-    /// Address of the block, slab or region concerned.
-    pub address: usize,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "invariant [{}] does not hold at {:#x}", self.invariant, self.address)
-    }
-}
-
-impl core::error::Error for Violation {}
 
 impl Heap {
     /// Checks every structure of the heap.

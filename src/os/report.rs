@@ -1,15 +1,19 @@
 //! Faults: what only a bug in a caller's unsafe code, or our own, can cause.
 //!
 //! A fault is reported once, without allocating: to the handler of the process when one is set,
-//! else as one line on standard error. Then the process aborts. The line is built in a buffer on
-//! the stack and written with one call.
+//! else as one line on standard error, built on the stack and written with one call. Then the process
+//! aborts. Without a system the line is the message of a panic.
 //!
 //! *Concurrency*: any thread; the handler is one atomic word.
 //!
-//! *Neighbours*: stands on `libc`; called from every room that checks a caller.
+//! *Neighbours*: stands on the system's file; called from every room that checks a caller.
 
-use core::fmt::{self, Write};
+use core::fmt;
 
+#[cfg(not(feature = "std"))]
+use super::bare::{abort, report};
+#[cfg(feature = "std")]
+use super::line::{abort, report};
 use crate::sync::{AtomicPtr, Ordering};
 
 /// Which rule a caller broke.
@@ -144,7 +148,7 @@ pub(crate) fn fault(kind: FaultKind, site: FaultSite<'_>) -> ! {
     let word = HANDLER.load(Ordering::Acquire);
     let guard = AbortOnUnwind;
     if word.is_null() {
-        write_line(&fault);
+        report(&fault);
     } else {
         // SAFETY: a non-null word was a `FaultHandler` when `set_fault_handler` stored it.
         let handler = unsafe { core::mem::transmute::<*mut (), FaultHandler>(word) };
@@ -167,38 +171,5 @@ struct AbortOnUnwind;
 impl Drop for AbortOnUnwind {
     fn drop(&mut self) {
         abort();
-    }
-}
-
-fn abort() -> ! {
-    // SAFETY: abort has no preconditions.
-    unsafe { libc::abort() }
-}
-
-/// Writes the report to standard error with one call, cutting it at the buffer's end.
-fn write_line(fault: &Fault<'_>) {
-    let mut line = Line { bytes: [0; LINE_BYTES], used: 0 };
-    // Formatting into the fixed buffer never fails: it cuts.
-    let _ = write!(line, "polyheap: {fault}");
-    let end = line.used.min(LINE_BYTES - 1);
-    line.bytes[end] = b'\n';
-    // SAFETY: the buffer is initialised up to and including `end`.
-    unsafe { libc::write(libc::STDERR_FILENO, line.bytes.as_ptr().cast(), end + 1) };
-}
-
-const LINE_BYTES: usize = 256;
-
-struct Line {
-    bytes: [u8; LINE_BYTES],
-    used: usize,
-}
-
-impl Write for Line {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let room = LINE_BYTES - 1 - self.used;
-        let take = text.len().min(room);
-        self.bytes[self.used..self.used + take].copy_from_slice(&text.as_bytes()[..take]);
-        self.used += take;
-        Ok(())
     }
 }

@@ -6,7 +6,7 @@
 //! *Concurrency*: any thread, lock-free. The Release of putting it down pairs with the Acquire of
 //! taking it and publishes what goes with it.
 //!
-//! *Neighbours*: stands on nothing; `cache::decay` has one for sweeps.
+//! *Neighbours*: stands on nothing; `cache::decay` has one for sweeps, `buffer` makes a lock of it.
 
 use super::{AtomicBool, Ordering};
 
@@ -31,6 +31,7 @@ impl Baton {
     }
 
     /// Takes the baton if nobody has it; returns whether it did.
+    #[inline]
     pub(crate) fn take(&self) -> bool {
         // Acquire: what the last holder did was done before it put the baton down.
         // No swap, so that who comes in vain writes nothing.
@@ -38,6 +39,7 @@ impl Baton {
     }
 
     /// Puts down the baton, which the caller has.
+    #[inline]
     pub(crate) fn put_down(&self) {
         // Release: pairs with the Acquire in `take`.
         self.is_taken.store(false, Ordering::Release);

@@ -9,14 +9,17 @@ pub(crate) use loom::sync::atomic::Ordering;
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize};
 
 #[cfg(not(loom))]
-pub(crate) use core::sync::atomic::{
-    AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence,
-};
+pub(crate) use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+// Not there on every processor that heaps in buffers serve.
+#[cfg(all(feature = "std", not(loom)))]
+pub(crate) use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, fence};
 
 mod baton;
+#[cfg(feature = "std")]
 mod tagged_stack;
 
 pub(crate) use baton::Baton;
+#[cfg(feature = "std")]
 pub(crate) use tagged_stack::{Links, TaggedStack};
 
 #[cfg(all(loom, test))]

@@ -8,7 +8,7 @@ use std::path::Path;
 use super::scan::{ids_in, line_of, spread};
 
 /// Folders and files of `src/` by rank: a room uses its own and lower ranks, same rank included.
-const RANKS: [(&str, u8); 12] = [
+const RANKS: [(&str, u8); 13] = [
     ("config", 0),
     ("error", 0),
     ("policy", 0),
@@ -16,6 +16,7 @@ const RANKS: [(&str, u8); 12] = [
     ("guide", 0),
     ("os", 1),
     ("sync", 1),
+    ("buffer", 2),
     ("region", 2),
     ("slab", 3),
     ("cache", 4),
