@@ -358,8 +358,10 @@ fn a_static_heap_starts_itself_from_any_thread() {
     unsafe { block.write_bytes(7, 100) };
     // SAFETY: the block is live and of this layout.
     let grown = unsafe { HEAP.realloc(block, layout(100, 8), 10_000) };
-    // SAFETY: the block has as many bytes, the first hundred of them written.
-    assert_eq!(unsafe { grown.add(99).read() }, 7);
+    // SAFETY: the block has as many bytes.
+    let last = unsafe { grown.add(99) };
+    // SAFETY: as above; the first hundred bytes were written.
+    assert_eq!(unsafe { last.read() }, 7);
     // SAFETY: the block is live and of this layout.
     unsafe { HEAP.dealloc(grown, layout(10_000, 8)) };
     assert_eq!(HEAP.heap().unwrap().stats().live_blocks, 0);
@@ -404,7 +406,7 @@ fn misuse(case: &str) {
         "twice" | "twice-cached" => (0..2).for_each(|_| free(first, 100)),
         "twice-large" => (0..2).for_each(|_| free(_second, 5_000)),
         "twice-from-the-caches" => {
-            [first, third, first].map(|block| free(block, 100));
+            [first, third, first].into_iter().for_each(|block| free(block, 100));
             heap.largest_free_bytes();
         }
         "foreign" => free(NonNull::from(&0u64).cast(), 8),
@@ -420,7 +422,7 @@ fn misuse(case: &str) {
             block_of(5_000);
         }
     }
-    println!("{case} went unnoticed");
+    eprintln!("{case} went unnoticed");
 }
 
 /// A heap in a buffer works without a system: between the marks there is no call but the marks.
