@@ -1,5 +1,8 @@
-//! A heap of 64 KiB in a static, as firmware has it: sensors, a log, frames to send, no system call.
-//! For programs without a system, and for parts that must never take more than their share.
+//! Shows: a heap of 64 KiB in a static, as firmware has it: a log, frames to send, no system call.
+//! When you would want it: there is no system, or a part must never take more than its share.
+
+#![expect(clippy::print_stdout, reason = "an example shows its result")]
+#![expect(clippy::expect_used, reason = "an example ends where there is no memory")]
 
 use polyheap::StaticHeap;
 use polyheap::allocator_api2::{boxed::Box, vec::Vec};

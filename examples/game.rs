@@ -1,5 +1,8 @@
-//! A game's world in a fixed budget of 1 GiB: entities come and go for many frames, a level is dropped
-//! at once, and after the start no request makes a system call. For games and other soft-realtime programs.
+//! Shows: a game's world in a fixed budget of 1 GiB; entities come and go, a level is dropped at once.
+//! When you would want it: after the start no request may make a system call, nor more memory be taken.
+
+#![expect(clippy::print_stdout, reason = "an example shows its result")]
+#![expect(clippy::expect_used, reason = "an example ends where there is no memory")]
 
 use hashbrown::{DefaultHashBuilder, HashMap};
 use polyheap::BufferHeap;
