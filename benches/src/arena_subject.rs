@@ -51,8 +51,8 @@ pub(crate) trait ArenaSubject {
     /// Gives up all values.
     fn reset(&mut self);
 
-    /// Opens a scope, allocates `count` numbers and closes it.
-    fn cycle(&mut self, count: usize);
+    /// Opens a scope, allocates `count` values and closes it.
+    fn cycle<const WORDS: usize>(&mut self, count: usize);
 
     /// Opens `depth` scopes inside each other, each with a number, and closes them.
     fn nest(&mut self, depth: usize);
@@ -117,10 +117,10 @@ macro_rules! allocate_in {
     };
 }
 
-macro_rules! numbers {
-    ($arena:expr, $count:expr) => {
+macro_rules! allocate_values {
+    ($words:ident, $arena:expr, $count:expr) => {
         for number in 0..$count {
-            black_box($arena.alloc(number));
+            black_box($arena.alloc_with(|| Value::<$words>::new(number)));
         }
     };
 }
@@ -140,8 +140,8 @@ impl ArenaSubject for OwnScope {
     }
 
     #[inline(always)]
-    fn cycle(&mut self, count: usize) {
-        scope(&HEAP, |r| numbers!(r, count));
+    fn cycle<const WORDS: usize>(&mut self, count: usize) {
+        scope(&HEAP, |r| allocate_values!(WORDS, r, count));
     }
 
     fn nest(&mut self, depth: usize) {
@@ -169,8 +169,8 @@ impl ArenaSubject for SecretScope {
     }
 
     #[inline(always)]
-    fn cycle(&mut self, count: usize) {
-        secret_scope(&HEAP, |r| numbers!(r, count));
+    fn cycle<const WORDS: usize>(&mut self, count: usize) {
+        secret_scope(&HEAP, |r| allocate_values!(WORDS, r, count));
     }
 
     fn nest(&mut self, depth: usize) {
@@ -198,8 +198,8 @@ impl ArenaSubject for InnerScope {
     }
 
     #[inline(always)]
-    fn cycle(&mut self, count: usize) {
-        self.0.scope(|r| numbers!(r, count));
+    fn cycle<const WORDS: usize>(&mut self, count: usize) {
+        self.0.scope(|r| allocate_values!(WORDS, r, count));
     }
 
     fn nest(&mut self, depth: usize) {
@@ -226,9 +226,9 @@ impl ArenaSubject for Bump {
     }
 
     #[inline(always)]
-    fn cycle(&mut self, count: usize) {
+    fn cycle<const WORDS: usize>(&mut self, count: usize) {
         let arena = Bump::new();
-        numbers!(arena, count);
+        allocate_values!(WORDS, arena, count);
     }
 
     fn nest(&mut self, depth: usize) {
@@ -255,14 +255,14 @@ impl ArenaSubject for Reset {
     }
 
     #[inline(always)]
-    fn cycle(&mut self, count: usize) {
-        numbers!(self.0, count);
+    fn cycle<const WORDS: usize>(&mut self, count: usize) {
+        allocate_values!(WORDS, self.0, count);
         self.0.reset();
     }
 
     /// There are no nested scopes; this is what one round of allocating costs.
     fn nest(&mut self, depth: usize) {
-        self.cycle(depth);
+        self.cycle::<1>(depth);
     }
 }
 
@@ -281,9 +281,9 @@ impl ArenaSubject for BumpScope {
     }
 
     #[inline(always)]
-    fn cycle(&mut self, count: usize) {
+    fn cycle<const WORDS: usize>(&mut self, count: usize) {
         let arena = BumpScope::new();
-        numbers!(arena, count);
+        allocate_values!(WORDS, arena, count);
     }
 
     fn nest(&mut self, depth: usize) {
@@ -310,8 +310,8 @@ impl ArenaSubject for BumpScopeInner {
     }
 
     #[inline(always)]
-    fn cycle(&mut self, count: usize) {
-        self.0.scoped(|r| numbers!(r, count));
+    fn cycle<const WORDS: usize>(&mut self, count: usize) {
+        self.0.scoped(|r| allocate_values!(WORDS, r, count));
     }
 
     fn nest(&mut self, depth: usize) {

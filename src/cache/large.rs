@@ -16,7 +16,7 @@
 //! *Neighbours*: stands on `slab` (spans), `region` (mappings) and the store; the heap's cold path
 //! calls it.
 
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 use super::flush::{report, report_misuse, stranger_kind};
 use super::large_cache::LargeCache;
@@ -108,6 +108,9 @@ fn take_span(store: &Store, large: Large) -> LargeBlock {
 
 fn take_mapping(store: &Store, large: Large) -> LargeBlock {
     let has_any_align = large.align <= REGION_BYTES;
+    if !has_any_align && !store.policy.origin.is_system() {
+        return LargeBlock::NONE;
+    }
     if has_any_align && let Some(base) = load_kept(store, large) {
         set_mapping_live(base);
         return LargeBlock { pointer: at_address(hand_out(base, large)), is_zero: false };
@@ -123,7 +126,7 @@ fn take_mapping(store: &Store, large: Large) -> LargeBlock {
     };
     let (base, is_zero) = match cached {
         Some(base) => (base, false),
-        None => match map_block(slot, large.bytes, large.align, store.policy.huge_pages, place) {
+        None => match map_anew(store, large, place) {
             Some((base, _)) => (base, true),
             None => {
                 store.uncharge(large.bytes);
@@ -135,6 +138,15 @@ fn take_mapping(store: &Store, large: Large) -> LargeBlock {
     store.count_taken(large.bytes);
     let block = hand_out(address(base.as_ptr()), large);
     LargeBlock { pointer: at_address(block), is_zero }
+}
+
+fn map_anew(
+    store: &Store,
+    large: Large,
+    place: impl FnOnce(usize) -> Option<usize>,
+) -> Option<(NonNull<u8>, usize)> {
+    let policy = &store.policy;
+    map_block(store.slot, large.bytes, large.align, policy.huge_pages, policy.origin, place)
 }
 
 fn load_kept(store: &Store, large: Large) -> Option<usize> {
@@ -239,7 +251,7 @@ fn retire(store: &Store, base: usize, bytes: usize, may_be_shared: bool) {
     store.count_given(bytes);
     store.uncharge(bytes);
     // SAFETY: (1) `[mapping-one-owner]`: kept by this heap, taken out of its tiers by the caller.
-    unsafe { retire_mapping(base, may_be_shared) };
+    unsafe { retire_mapping(base, may_be_shared, store.policy.origin) };
 }
 
 /// Gives what a thread keeps to the next tier, checking it. Holder of the tenure only.
@@ -381,6 +393,9 @@ fn resize_mapping(store: &Store, block: usize, from: Large, to: Large) -> Resize
 
 /// Makes a mapping of `from` bytes one for `large`, in place or elsewhere; returns its address.
 fn remap(store: &Store, base: usize, from: usize, large: Large) -> Option<usize> {
+    if !store.policy.origin.is_system() {
+        return None;
+    }
     let to = large.bytes;
     let more = to.saturating_sub(from);
     if more != 0 && !store.charge(more) {

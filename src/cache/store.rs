@@ -29,7 +29,7 @@ use crate::config::{
 };
 use crate::error::HeapError;
 use crate::policy::HugePages;
-use crate::region::{MappingDepot, RegionRef, Roster, Sharing, acquire_region};
+use crate::region::{MappingDepot, Origin, RegionRef, Roster, Sharing, acquire_region};
 use crate::sync::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 /// Mappings a heap keeps for all its threads.
@@ -50,6 +50,8 @@ pub(crate) struct StorePolicy {
     pub(crate) huge_pages: HugePages,
     /// Whether nothing is shared with heaps before and after this one.
     pub(crate) is_isolated: bool,
+    /// Where memory comes from; a heap on a source is isolated.
+    pub(crate) origin: Origin,
 }
 
 /// A heap's regions, summaries and depots.
@@ -118,10 +120,10 @@ impl Store {
             sweeps: Sweeps::new(),
             wants_gathering: AtomicBool::new(false),
             gathered_regions: AtomicUsize::new(0),
-            mappings: Roster::new(),
+            mappings: Roster::new(policy.origin),
             mapped_bytes: AtomicUsize::new(0),
             kept_mappings: AtomicPtr::new(ptr::null_mut()),
-            regions: Roster::new(),
+            regions: Roster::new(policy.origin),
             partial: [const { Summary::new() }; PARTIAL_CLASSES],
             roomy: Summary::new(),
             idle: Summary::new(),
@@ -152,7 +154,7 @@ impl Store {
 
     /// Adds a region, leased to `mark` (0 for nobody); `None` when the system refuses.
     pub(crate) fn add_region(&self, mark: u32) -> Option<RegionRef> {
-        let region = acquire_region(self.slot, 0, self.taken_sharing())?;
+        let region = self.acquire_region()?;
         let resident_bytes = region.resident_bytes();
         if self.charge(resident_bytes) {
             if self.adopt_region(region, mark) {
@@ -163,21 +165,25 @@ impl Store {
             self.uncharge(resident_bytes);
         }
         // SAFETY: the region was just acquired and nothing was put into it.
-        unsafe { crate::region::release_region(region, self.sharing()) };
+        unsafe { crate::region::release_region(region, self.sharing(), self.policy.origin) };
         None
     }
 
     /// Takes the first region of the heap; the caller lists it.
     pub(crate) fn first_region(&self) -> Result<RegionRef, HeapError> {
         let none = HeapError::OutOfMemory { requested_bytes: REGION_BYTES };
-        let region = acquire_region(self.slot, 0, self.taken_sharing()).ok_or(none)?;
+        let region = self.acquire_region().ok_or(none)?;
         let resident_bytes = region.resident_bytes();
         if self.charge(resident_bytes) {
             return Ok(region);
         }
         // SAFETY: the region was just acquired and nothing was put into it.
-        unsafe { crate::region::release_region(region, self.sharing()) };
+        unsafe { crate::region::release_region(region, self.sharing(), self.policy.origin) };
         Err(HeapError::LimitExceeded { requested_bytes: resident_bytes })
+    }
+
+    fn acquire_region(&self) -> Option<RegionRef> {
+        acquire_region(self.slot, 0, self.taken_sharing(), self.policy.origin)
     }
 
     /// Returns what regions taken now may come from: what lies in a warm one would be charged
@@ -216,7 +222,7 @@ impl Store {
 
     /// Tells the system of the policy about huge pages.
     fn advise(&self, region: RegionRef) {
-        if self.policy.huge_pages == HugePages::Always {
+        if self.policy.huge_pages == HugePages::Always && self.policy.origin.is_system() {
             region.advise_huge_pages(HugePages::Always);
         }
     }
@@ -278,7 +284,7 @@ impl Store {
 
     /// Drops what is left of a region without blocks: its bitmaps; returns the bytes.
     pub(crate) fn purge_header(&self, region: RegionRef) -> usize {
-        let bytes = region.purge_free_header();
+        let bytes = region.purge_free_header(self.policy.origin);
         self.uncharge(bytes);
         self.mark_again(region, true);
         bytes
@@ -297,7 +303,7 @@ impl Store {
             let first = rest.trailing_zeros() as usize;
             let run = ((rest >> first).trailing_ones() as usize).min(PURGE_CHUNKS_MAX);
             rest &= !crate::base::run_mask(first, run);
-            let bytes = region.purge_free_run(first, run);
+            let bytes = region.purge_free_run(first, run, self.policy.origin);
             self.uncharge(bytes);
             purged_bytes += bytes;
             // A search that came meanwhile may have cleared the mark.

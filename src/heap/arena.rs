@@ -15,20 +15,31 @@ use super::sweep::sweep_beside;
 use super::{Heap, thread};
 use crate::base::{address, at_address};
 use crate::cache::free_chunk;
-use crate::config::CHUNK_BYTES;
+use crate::config::{ARENA_CHUNKS_KEPT, CHUNK_BYTES};
 
 impl Heap {
     /// Bytes of an arena chunk, and its alignment.
     #[doc(hidden)]
     pub const ARENA_CHUNK_BYTES: usize = CHUNK_BYTES;
 
+    /// Arena chunks that a thread keeps of a heap at most.
+    #[doc(hidden)]
+    pub const ARENA_CHUNKS_KEPT: usize = ARENA_CHUNKS_KEPT;
+
     /// Takes a chunk for an arena, the one given back last if the thread keeps any; `None` without
     /// memory.
     #[doc(hidden)]
     #[inline]
     pub fn take_arena_chunk(&self) -> Option<NonNull<u8>> {
+        self.take_kept_arena_chunk().or_else(|| self.new_arena_chunk())
+    }
+
+    /// Takes the chunk given back last; `None` when the thread keeps none.
+    #[doc(hidden)]
+    #[inline]
+    pub fn take_kept_arena_chunk(&self) -> Option<NonNull<u8>> {
         let kept = thread::current(self.entry()).large().map_or(0, |cache| cache.take_chunk());
-        if kept != 0 { NonNull::new(at_address(kept)) } else { self.new_arena_chunk() }
+        NonNull::new(at_address(kept))
     }
 
     #[cold]

@@ -10,7 +10,9 @@ use crate::config::{
     HEAP_LARGE_BYTES_DEFAULT, NAME_BYTES_MAX, THREAD_CACHE_BYTES_DEFAULT,
     THREAD_LARGE_BYTES_DEFAULT,
 };
+use crate::error::HeapError;
 use crate::policy::{Decay, HugePages};
+use crate::region::{Origin, Source};
 
 /// What a heap is made with.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +41,7 @@ impl Options {
             decay_ms: Decay::DEFAULT_MS,
             huge_pages: HugePages::System,
             is_isolated: false,
+            origin: Origin::System,
         },
         max_bytes: UNLIMITED,
         soft_max_bytes: UNLIMITED,
@@ -150,6 +153,33 @@ impl HeapBuilder {
     pub const fn isolated(mut self, is_on: bool) -> HeapBuilder {
         self.options.policy.is_isolated = is_on;
         self
+    }
+
+    /// Makes the heap on a source, from which it takes its first region at once. What comes from a
+    /// source goes back there and nowhere else, as with [`isolated`](HeapBuilder::isolated).
+    ///
+    /// # Errors
+    /// As [`bind`](Heap::bind).
+    ///
+    /// # Examples
+    /// ```
+    /// use polyheap::{AllocatorSource, Heap};
+    ///
+    /// // A heap of heaps: what the inner one holds is the outer one's.
+    /// let outer = Heap::new().share();
+    /// let source = Box::leak(Box::new(AllocatorSource(outer.clone())));
+    /// let inner = Heap::builder().build_in(source).unwrap();
+    /// assert!(outer.stats().live_bytes >= 4 << 20);
+    /// drop(inner);
+    /// assert_eq!(outer.stats().live_bytes, 0);
+    /// ```
+    pub fn build_in(self, source: &'static dyn Source) -> Result<Heap, HeapError> {
+        let mut options = self.options;
+        options.policy.origin = Origin::Source(source);
+        options.policy.is_isolated = true;
+        let heap = Heap::with_options(options);
+        heap.bind()?;
+        Ok(heap)
     }
 
     /// Makes the heap. It takes memory from the system at its first use, not here.

@@ -209,7 +209,9 @@ impl HeapCore {
         for base in this.store.mappings.iter() {
             // SAFETY: (1) the roster lists mappings of this heap; nobody uses them any more, and
             // its tiers go with it.
-            unsafe { retire_mapping(base, this.store.shares_contents()) };
+            unsafe {
+                retire_mapping(base, this.store.shares_contents(), this.store.policy.origin);
+            };
         }
         // SAFETY: nobody else is in the heap.
         unsafe { this.store.mappings.dismantle() };
@@ -238,17 +240,17 @@ impl HeapCore {
     /// 1. The heap was withdrawn and its blocks are dead; the core is not used afterwards.
     unsafe fn release_regions(&self) {
         let first = crate::base::align_down(crate::base::address(&raw const *self), REGION_BYTES);
-        let sharing = self.store.sharing();
+        let (sharing, origin) = (self.store.sharing(), self.store.policy.origin);
         for region in self.store.all_regions().filter(|region| region.base() != first) {
             // SAFETY: (1) of this function's contract.
-            unsafe { release_region(region, sharing) };
+            unsafe { release_region(region, sharing, origin) };
         }
         // SAFETY: nobody else uses the roster.
         unsafe { self.store.regions.dismantle() };
         // SAFETY: [core-in-first-region] the core's own region is mapped.
         let region = unsafe { RegionRef::at(first) };
         // SAFETY: (1) of this function's contract; `self` is not touched after this.
-        unsafe { release_region(region, sharing) };
+        unsafe { release_region(region, sharing, origin) };
     }
 }
 

@@ -12,7 +12,9 @@ use super::{Heap, table};
 use crate::base::{SLAB_CLASSES, Tier, address, class_of, slab_block_bytes};
 use crate::cache::drain_kept_mappings;
 use crate::config::REGION_BYTES;
-use crate::region::{RegionRef, mapping_bytes, relabel_mapping, relabel_region, retire_mapping};
+use crate::region::{
+    RegionRef, listed_mapping, mapping_bytes, relabel_mapping, relabel_region, retire_mapping,
+};
 use crate::slab::{Slab, State};
 use crate::sync::Ordering;
 
@@ -140,7 +142,8 @@ impl Heap {
     /// Drops the heap and hands its live blocks, and all its memory, to `parent`, which frees them
     /// one by one or as a whole like its own.
     ///
-    /// When the parent has no memory for taking them over, the blocks stay valid for ever instead.
+    /// When the parent has no memory for taking them over, or takes its memory from another source,
+    /// the blocks stay valid for ever instead.
     ///
     /// # Cost
     /// O(regions + mappings + cached blocks).
@@ -163,6 +166,9 @@ impl Heap {
         let Ok(parent) = parent.bound_core() else { return };
         // SAFETY: the handle owned the heap and is unbound now, so the core is this call's alone.
         let child = unsafe { child.as_ref() };
+        if !child.store.policy.origin.is_same(parent.store.policy.origin) {
+            return;
+        }
         child.withdraw();
         child.hold().drain();
         drain_kept_mappings(&child.store);
@@ -194,7 +200,7 @@ fn clear(core: &HeapCore) {
             store.uncharge(mapping_bytes(base));
             // SAFETY: (1) the roster lists mappings of this heap, whose blocks are given up; its
             // tiers were forgotten.
-            unsafe { retire_mapping(base, store.shares_contents()) };
+            unsafe { retire_mapping(base, store.shares_contents(), store.policy.origin) };
         }
     }
     store.mapped_bytes.store(0, Ordering::Relaxed);
@@ -208,8 +214,9 @@ fn move_into(child: &HeapCore, parent: &HeapCore) -> bool {
     let mut has_moved_all = true;
     parent.store.account.charge_anyway(child.store.account.charged_bytes());
     for base in child.store.mappings.iter() {
-        let bytes = mapping_bytes(base);
-        let label = |place| relabel_mapping(base, slot, place);
+        let child_slot = child.store.slot;
+        let bytes = listed_mapping(base, child_slot).bytes;
+        let label = |place| relabel_mapping(base, child_slot, slot, place);
         has_moved_all &= parent.store.mappings.insert(base, label).is_some();
         parent.store.mapped_bytes.fetch_add(bytes, Ordering::Relaxed);
     }

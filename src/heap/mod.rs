@@ -42,6 +42,8 @@ mod shared;
 #[cfg(not(loom))]
 mod slow;
 #[cfg(not(loom))]
+mod sources;
+#[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
 mod sweep;
@@ -57,6 +59,9 @@ mod verify;
 mod walk;
 
 #[cfg(not(loom))]
+pub use crate::region::Source;
+
+#[cfg(not(loom))]
 pub use self::{
     builder::HeapBuilder,
     collections::*,
@@ -64,6 +69,9 @@ pub use self::{
     fork::after_fork_in_child,
     handle::{Heap, HeapId},
     shared::SharedHeap,
+    sources::{
+        AllocatorSource, CountingSource, FailingSource, FileSource, HugePageSource, SystemSource,
+    },
     stats::{ClassStats, HeapStats, HeapSummary, ProcessStats, heaps, process_stats},
     sweep::{Sweeper, sweep_in_background},
     trim::trim_all,

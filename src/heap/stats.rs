@@ -18,8 +18,8 @@ use crate::base::{
 use crate::cache::Tenure;
 use crate::config::{NAME_BYTES_MAX, REGION_BYTES, REGION_CHUNKS};
 use crate::region::{
-    EntryKind, RegionRef, cached_mapping_bytes, cached_regions, lookup, mapping_bytes,
-    mapping_colour,
+    EntryKind, RegionRef, cached_mapping_bytes, cached_regions, listed_mapping, lookup,
+    mapping_bytes, mapping_colour,
 };
 use crate::slab::{Slab, span_around};
 use crate::sync::Ordering;
@@ -217,7 +217,7 @@ impl HeapStats {
             self.look_at_region(region);
         }
         for base in core.store.mappings.iter() {
-            self.look_at_mapping(base);
+            self.look_at_mapping(base, core.store.slot);
         }
         self.look_at_caches(core);
         for class in &mut self.classes {
@@ -275,14 +275,15 @@ impl HeapStats {
         self.kept_large_bytes += large_class_bytes(class);
     }
 
-    fn look_at_mapping(&mut self, base: usize) {
-        if lookup(base).kind() == EntryKind::Mapping {
+    fn look_at_mapping(&mut self, base: usize, slot: usize) {
+        let listed = listed_mapping(base, slot);
+        if listed.head.kind() == EntryKind::Mapping {
             self.mappings += 1;
             self.live_blocks += 1;
-            self.live_bytes += mapping_colour(base).usable_bytes(mapping_bytes(base));
+            self.live_bytes += listed.colour.usable_bytes(listed.bytes);
         } else {
-            self.kept_large_bytes += mapping_bytes(base);
-            self.depot_large_bytes += mapping_bytes(base);
+            self.kept_large_bytes += listed.bytes;
+            self.depot_large_bytes += listed.bytes;
         }
     }
 

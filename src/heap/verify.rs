@@ -13,7 +13,7 @@ use crate::base::{LARGE_CLASSES, PARTIAL_CLASSES, SLAB_CLASSES, address, run_mas
 use crate::cache::{Store, ThreadHeap};
 use crate::config::REGION_CHUNKS;
 use crate::error::Violation;
-use crate::region::{EntryKind, RegionRef, lookup, mapping_bytes, mapping_place};
+use crate::region::{EntryKind, RegionRef, listed_mapping, lookup, mapping_place};
 use crate::slab::{Control, Slab, State};
 use crate::sync::Ordering;
 
@@ -56,11 +56,12 @@ fn verify_mappings(store: &Store) -> Result<(), Violation> {
     let mut bytes = 0;
     for index in 0..store.mappings.end() {
         let Some(base) = store.mappings.get(index) else { continue };
-        let head = lookup(base);
+        let listed = listed_mapping(base, store.slot);
+        let head = listed.head;
         let is_mapping = matches!(head.kind(), EntryKind::Mapping | EntryKind::KeptMapping);
         let is_own = is_mapping && head.slot() == store.slot && mapping_place(head) == index;
         hold(is_own, "mapping-one-block", base)?;
-        bytes += mapping_bytes(base);
+        bytes += listed.bytes;
     }
     hold(bytes == store.mapped_bytes.load(Ordering::Relaxed), "mapping-one-owner", 0)
 }

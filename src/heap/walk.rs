@@ -12,7 +12,8 @@ use super::{Heap, HeapId, table};
 use crate::base::{META_CLASS, address, at_address, slab_block_bytes, slab_blocks};
 use crate::config::REGION_CHUNKS;
 use crate::region::{
-    EntryKind, RegionRef, lookup, mapping_at, mapping_bytes, mapping_colour, owner_slot,
+    EntryKind, RegionRef, listed_mapping, lookup, mapping_at, mapping_bytes, mapping_colour,
+    owner_slot,
 };
 use crate::slab::{Slab, span_around};
 use crate::sync::Ordering;
@@ -146,9 +147,10 @@ impl HeapCore {
             for_each_span(region, &mut act);
         }
         for base in self.store.mappings.iter() {
-            if lookup(base).kind() == EntryKind::Mapping {
-                let colour = mapping_colour(base);
-                act(base + colour.offset_bytes(), colour.usable_bytes(mapping_bytes(base)));
+            let listed = listed_mapping(base, self.store.slot);
+            if listed.head.kind() == EntryKind::Mapping {
+                let colour = listed.colour;
+                act(base + colour.offset_bytes(), colour.usable_bytes(listed.bytes));
             }
         }
     }

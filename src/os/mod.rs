@@ -8,6 +8,8 @@
 #[cfg(not(feature = "std"))]
 mod bare;
 #[cfg(feature = "std")]
+mod file;
+#[cfg(feature = "std")]
 mod line;
 #[cfg(feature = "std")]
 mod local;
@@ -19,6 +21,8 @@ mod unix;
 
 #[cfg(not(feature = "std"))]
 pub(crate) use bare::spin_wait;
+#[cfg(feature = "std")]
+pub(crate) use file::{map_file, punch_hole, reserve_in_file};
 #[cfg(feature = "std")]
 pub(crate) use local::thread_words;
 #[cfg(all(

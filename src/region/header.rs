@@ -16,11 +16,12 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::chunks::{claim_run, claim_run_at, give_run, purge_run};
+use super::source::Origin;
 use crate::base::{Colour, PARTIAL_CLASSES, address, align_down, at_address, bits_of, run_mask};
 use crate::config::{
     BITMAP_WORDS_MAX, CHUNK_BYTES, LINE_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
 };
-use crate::os::{advise_huge_pages, debug_check, os_page_bytes, purge};
+use crate::os::{advise_huge_pages, debug_check, os_page_bytes};
 use crate::policy::HugePages;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -228,11 +229,11 @@ impl RegionRef {
 
     /// Drops the contents of `run` chunks from `first` on, if all of them are free; returns the
     /// bytes the system got back. They are out of the free word meanwhile, so nobody takes them.
-    pub(crate) fn purge_free_run(self, first: usize, run: usize) -> usize {
+    pub(crate) fn purge_free_run(self, first: usize, run: usize, origin: Origin) -> usize {
         let drop_contents = || {
             let base = self.area::<u8>(first * CHUNK_BYTES);
-            // SAFETY: (1) whole chunks of a region the system mapped; (2) claimed, and free before.
-            unsafe { purge(base, run * CHUNK_BYTES) }
+            // SAFETY: (1) whole chunks of a region mapped there; (2) claimed, and free before.
+            unsafe { origin.purge(base, run * CHUNK_BYTES) }
         };
         let (steps, was_taken) = purge_run(&self.free, &self.reached, first, run, drop_contents);
         debug_check!(was_taken, "chunk-one-owner");
@@ -242,7 +243,7 @@ impl RegionRef {
     /// Drops the header's pages that only bitmaps and magazines lie on, if all chunks and all those
     /// magazines are free; returns the bytes the heap was charged for them. The contents of a free
     /// chunk's bitmap mean nothing. All of them are out of their free words meanwhile.
-    pub(crate) fn purge_free_header(self) -> usize {
+    pub(crate) fn purge_free_header(self, origin: Origin) -> usize {
         let further = run_mask(BUSY_MAGAZINES + FIRST_PAGE_MAGAZINES, FURTHER_MAGAZINES);
         let used_magazines = self.used_magazines.load(Ordering::Relaxed) & further;
         let used_bitmaps = self.used_bitmaps.load(Ordering::Relaxed);
@@ -254,7 +255,7 @@ impl RegionRef {
         let (first, count) = (further.trailing_zeros() as usize, FURTHER_MAGAZINES);
         let mut purged_bytes = 0;
         if claim_run_at(&self.magazines, first, count) {
-            if self.purge_further_pages() {
+            if self.purge_further_pages(origin) {
                 let used_magazines = self.used_magazines.fetch_and(!further, Ordering::Relaxed);
                 let used_bitmaps = self.used_bitmaps.swap(0, Ordering::Relaxed);
                 let units = (used_magazines & further).count_ones() + used_bitmaps.count_ones();
@@ -268,16 +269,16 @@ impl RegionRef {
 
     /// Drops all pages of the header but the first and the busy one; returns whether the system
     /// did so.
-    fn purge_further_pages(self) -> bool {
+    fn purge_further_pages(self, origin: Origin) -> bool {
         let busy = self.busy_page();
         let parts = [(PAGE_BYTES, busy), (busy + PAGE_BYTES, CHUNK_BYTES)];
         // Pages of the system may be larger: what shares one with the two pages stays.
         let page = os_page_bytes();
         parts.into_iter().all(|(from, to)| {
             let (from, to) = (from.next_multiple_of(page), to - to % page);
-            // SAFETY: (1) whole pages of a region the system mapped; (2) the caller took all that
-            // lies on them out of the free words.
-            from >= to || unsafe { purge(self.area(from), to - from) }
+            // SAFETY: (1) whole pages of a region mapped there; (2) the caller took all that lies on
+            // them out of the free words.
+            from >= to || unsafe { origin.purge(self.area(from), to - from) }
         })
     }
 

@@ -112,6 +112,11 @@ struct Leaf {
     lengths: [AtomicUsize; LEAF_ENTRIES],
     /// Where in it the block starts. Written by the mapping's owner when it is handed out.
     colours: [AtomicU8; LEAF_ENTRIES],
+    /// The entry of the mapping that another heap's region or mapping there was made of; 0 for none.
+    /// Written by the owner of what was made of it.
+    covered: [AtomicU64; LEAF_ENTRIES],
+    /// Bytes of that mapping. Written before `covered`, read after.
+    covered_lengths: [AtomicUsize; LEAF_ENTRIES],
 }
 
 static ROOT: [AtomicPtr<Leaf>; ROOT_ENTRIES] =
@@ -180,6 +185,79 @@ pub(crate) fn set_mapping_colour(address: usize, colour: Colour) {
     let unit = address >> REGION_LOG2;
     if let Some(leaf) = leaf_of(unit) {
         leaf.colours[unit % LEAF_ENTRIES].store(colour.0 as u8, Ordering::Relaxed);
+    }
+}
+
+/// Puts the entry of `base` aside, if it is that of a mapping, because a heap that has it as its source
+/// is about to enter its own. Returns false when that is no mapping, or one lies below already: heaps
+/// are stacked two high.
+pub(super) fn cover(base: usize) -> bool {
+    let (entry, unit) = (lookup(base), base >> REGION_LOG2);
+    let Some(leaf) = leaf_of(unit) else { return false };
+    let covered = &leaf.covered[unit % LEAF_ENTRIES];
+    match entry.kind() {
+        EntryKind::Nothing => true,
+        EntryKind::Mapping if covered.load(Ordering::Relaxed) == 0 => {
+            leaf.covered_lengths[unit % LEAF_ENTRIES].store(length(base), Ordering::Relaxed);
+            covered.store(entry.0, Ordering::Release);
+            true
+        }
+        _ => false,
+    }
+}
+
+/// Brings back what `cover` put aside; returns whether that was anything.
+pub(super) fn uncover(base: usize) -> bool {
+    let unit = base >> REGION_LOG2;
+    let Some(leaf) = leaf_of(unit) else { return false };
+    let entry = Entry(leaf.covered[unit % LEAF_ENTRIES].swap(0, Ordering::AcqRel));
+    let was_covered = entry != Entry(0);
+    if was_covered {
+        set_length(base, leaf.covered_lengths[unit % LEAF_ENTRIES].load(Ordering::Relaxed));
+        set_mapping_colour(base, Colour::NONE);
+        set(base, entry);
+    }
+    was_covered
+}
+
+/// A mapping as its heap's roster lists it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ListedMapping {
+    /// The entry.
+    pub(crate) head: Entry,
+    /// Bytes of the mapping.
+    pub(crate) bytes: usize,
+    /// Where its block starts.
+    pub(crate) colour: Colour,
+}
+
+/// Returns what the roster of the heap in `slot` lists at `base`, whether or not another heap has its
+/// memory there.
+pub(crate) fn listed_mapping(base: usize, slot: usize) -> ListedMapping {
+    let unit = base >> REGION_LOG2;
+    let covered = |leaf: &Leaf| {
+        let entry = Entry(leaf.covered[unit % LEAF_ENTRIES].load(Ordering::Acquire));
+        (entry, leaf.covered_lengths[unit % LEAF_ENTRIES].load(Ordering::Relaxed))
+    };
+    match leaf_of(unit).map(covered) {
+        Some((head, bytes)) if head != Entry(0) && head.slot() == slot => {
+            ListedMapping { head, bytes, colour: Colour::NONE }
+        }
+        _ => {
+            ListedMapping { head: lookup(base), bytes: length(base), colour: mapping_colour(base) }
+        }
+    }
+}
+
+/// Replaces an entry that `listed_mapping` returned.
+pub(super) fn set_listed_mapping(base: usize, from: Entry, to: Entry) {
+    let unit = base >> REGION_LOG2;
+    let Some(leaf) = leaf_of(unit) else { return };
+    let covered = &leaf.covered[unit % LEAF_ENTRIES];
+    if covered.load(Ordering::Acquire) == from.0 {
+        covered.store(to.0, Ordering::Release);
+    } else {
+        set(base, to);
     }
 }
 

@@ -22,6 +22,7 @@ use core::ptr::NonNull;
 
 use super::map::{self, Entry, EntryKind, MapLinks};
 use super::mapping_depot::MappingDepot;
+use super::source::Origin;
 use crate::base::{MAPPING_CLASSES, SPAN_CLASSES, address, at_address, mapping_class};
 use crate::config::{
     COLOUR_BYTES, PROCESS_MAPPING_BYTES_MAX, PROCESS_MAPPINGS_KEPT, REGION_BYTES, REGION_LOG2,
@@ -51,6 +52,7 @@ pub(crate) fn map_block(
     bytes: usize,
     align: usize,
     huge_pages: HugePages,
+    origin: Origin,
     place: impl FnOnce(usize) -> Option<usize>,
 ) -> Option<(NonNull<u8>, usize)> {
     let page = os_page_bytes();
@@ -58,15 +60,19 @@ pub(crate) fn map_block(
         return None;
     }
     let bytes = bytes.next_multiple_of(page);
-    let block = map_aligned(bytes, align.max(REGION_BYTES))?;
+    let block = origin.map(bytes, align.max(REGION_BYTES))?;
     let base = address(block.as_ptr());
-    let placed = if map::prepare(base, bytes) { place(base) } else { None };
+    let is_clear = || origin.is_system() || map::cover(base);
+    let placed = if map::prepare(base, bytes) && is_clear() { place(base) } else { None };
     let Some(place) = placed else {
+        map::uncover(base);
         // SAFETY: (1) the range was just mapped whole; (2) it was never published.
-        unsafe { discard(block, bytes) };
+        unsafe { origin.discard(block, bytes, align.max(REGION_BYTES)) };
         return None;
     };
-    advise_huge_pages(block, bytes, huge_pages);
+    if origin.is_system() {
+        advise_huge_pages(block, bytes, huge_pages);
+    }
     map::set_length(base, bytes);
     set_tails(base, REGION_BYTES, bytes, EntryKind::MappingTail);
     map::set(base, Entry::new(EntryKind::Mapping, slot, place as u64));
@@ -87,7 +93,7 @@ pub(crate) fn adopt_cached_mapping(
             NonNull::new(at_address(base))
         }
         None => {
-            give_to_system(base);
+            give_back(base, Origin::System);
             None
         }
     }
@@ -116,9 +122,9 @@ pub(crate) fn set_mapping_live(base: usize) {
 /// is place, gives it back to the system otherwise.
 ///
 /// # Safety
-/// 1. The mapping at `base` belongs to the caller's heap, is used by nobody and in none of its
-///    tiers.
-pub(crate) unsafe fn retire_mapping(base: usize, may_be_shared: bool) {
+/// 1. The mapping at `base` belongs to the caller's heap, comes from `origin`, is used by nobody and in
+///    none of its tiers.
+pub(crate) unsafe fn retire_mapping(base: usize, may_be_shared: bool, origin: Origin) {
     let bytes = map::length(base);
     if may_be_shared && let Some(class) = mapping_class(bytes) {
         let slot = map::lookup(base).slot();
@@ -128,7 +134,7 @@ pub(crate) unsafe fn retire_mapping(base: usize, may_be_shared: bool) {
             return;
         }
     }
-    give_to_system(base);
+    give_back(base, origin);
     retry_leftover();
 }
 
@@ -138,7 +144,7 @@ pub(crate) fn drop_cached_mappings() -> usize {
     for class in 0..MAPPING_CLASSES {
         let bytes = crate::base::large_class_bytes(SPAN_CLASSES + class);
         while let Some(base) = PROCESS.load(class, bytes) {
-            give_to_system(base);
+            give_back(base, Origin::System);
             dropped_bytes += bytes;
         }
     }
@@ -227,16 +233,17 @@ pub(crate) unsafe fn move_mapping(
     Some(target)
 }
 
-/// Gives a mapping back to the system, or puts it aside when the system does not take it; returns
-/// whether it did.
-fn give_to_system(base: usize) -> bool {
+/// Gives a mapping back to where it comes from, or puts it aside when the system does not take it;
+/// returns whether it did.
+fn give_back(base: usize, origin: Origin) -> bool {
     let (bytes, slot) = (map::length(base), map::lookup(base).slot());
     // The first entry remembers whose it was, for the report of a second free.
     map::set(base, Entry::new(EntryKind::Nothing, slot, WAS_MAPPING));
-    set_tails(base, REGION_BYTES, bytes, EntryKind::Nothing);
+    let below = if map::uncover(base) { EntryKind::MappingTail } else { EntryKind::Nothing };
+    set_tails(base, REGION_BYTES, bytes, below);
     let Some(block) = NonNull::new(at_address(base)) else { return false };
     // SAFETY: (1) the length is the one mapped, `[mapping-one-block]`; (2) nobody uses it.
-    if !unsafe { unmap(block, bytes) } {
+    if !unsafe { origin.unmap(block, bytes, REGION_BYTES) } {
         // SAFETY: (1) and (2) as above.
         unsafe { purge(block, bytes) };
         LEFTOVERS.push((base >> REGION_LOG2) as u64, &MapLinks);
@@ -249,7 +256,7 @@ fn give_to_system(base: usize) -> bool {
 /// the system took it.
 fn retry_leftover() -> bool {
     let Some(item) = LEFTOVERS.pop(&MapLinks) else { return false };
-    give_to_system((item as usize) << REGION_LOG2)
+    give_back((item as usize) << REGION_LOG2, Origin::System)
 }
 
 /// Enters `kind` for the parts of the mapping at `base` from offset `from` to `to`, in bytes.
@@ -300,8 +307,9 @@ pub(crate) fn mapping_bytes(base: usize) -> usize {
     map::length(base)
 }
 
-/// Gives the mapping at `base` to the heap in `slot`, whose roster lists it at `place`.
-pub(crate) fn relabel_mapping(base: usize, slot: usize, place: usize) {
-    let head = map::lookup(base);
-    map::set(base, Entry::new(head.kind(), slot, place as u64));
+/// Gives the mapping at `base` of the heap in `from_slot` to the heap in `slot`, whose roster lists it at
+/// `place`.
+pub(crate) fn relabel_mapping(base: usize, from_slot: usize, slot: usize, place: usize) {
+    let head = map::listed_mapping(base, from_slot).head;
+    map::set_listed_mapping(base, head, Entry::new(head.kind(), slot, place as u64));
 }

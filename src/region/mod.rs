@@ -31,11 +31,15 @@ mod mapping_depot;
 mod region_cache;
 #[cfg(not(loom))]
 mod roster;
+#[cfg(not(loom))]
+mod source;
 
 #[cfg(not(loom))]
 pub(crate) use header::{LEASED_FOR_BUILDING, Region, RegionRef};
 #[cfg(not(loom))]
-pub(crate) use map::{EntryKind, lookup, mapping_colour, relabel_region, set_mapping_colour};
+pub(crate) use map::{
+    EntryKind, listed_mapping, lookup, mapping_colour, relabel_region, set_mapping_colour,
+};
 #[cfg(not(loom))]
 pub(crate) use mapping::{
     adopt_cached_mapping, cached_mapping_bytes, drop_cached_mappings, map_block, mapping_at,
@@ -50,6 +54,10 @@ pub(crate) use region_cache::{
 };
 #[cfg(not(loom))]
 pub(crate) use roster::Roster;
+#[cfg(not(loom))]
+pub(crate) use source::Origin;
+#[cfg(not(loom))]
+pub use source::Source;
 
 #[cfg(all(loom, test))]
 mod models;

@@ -16,11 +16,12 @@ use core::ptr::NonNull;
 
 use super::header::RegionRef;
 use super::map::{self, Entry, EntryKind, MapLinks};
+use super::source::Origin;
 use crate::base::{address, at_address};
 use crate::config::{
     COLD_REGIONS_MAX, REGION_BYTES, REGION_LOG2, RESERVE_REGIONS, WARM_BYTES_MAX, WARM_REGIONS_MAX,
 };
-use crate::os::{advise_huge_pages, discard, map_aligned, purge, unmap};
+use crate::os::{advise_huge_pages, purge};
 use crate::policy::HugePages;
 use crate::sync::{AtomicUsize, Ordering, TaggedStack};
 
@@ -47,10 +48,15 @@ pub(crate) enum Sharing {
 
 /// Takes a region for the heap in `slot` and makes it fresh, numbered `index`.
 ///
-/// Returns `None` when the system refuses. Lock-free; may call the OS.
-pub(crate) fn acquire_region(slot: usize, index: u32, sharing: Sharing) -> Option<RegionRef> {
+/// Returns `None` when the system or the source refuses. Lock-free; may call either.
+pub(crate) fn acquire_region(
+    slot: usize,
+    index: u32,
+    sharing: Sharing,
+    origin: Origin,
+) -> Option<RegionRef> {
     let item = match sharing {
-        Sharing::Nothing => reserve_regions(1)?,
+        Sharing::Nothing => reserve_regions(1, origin)?,
         Sharing::Addresses => pop_cold().map_or_else(reserve, Some)?,
         Sharing::Contents => {
             let warm = pop_warm().map(|(item, _)| item);
@@ -69,7 +75,7 @@ pub(crate) fn acquire_region(slot: usize, index: u32, sharing: Sharing) -> Optio
 ///
 /// # Safety
 /// 1. No block, thread or structure of the heap uses the region any more.
-pub(crate) unsafe fn release_region(region: RegionRef, sharing: Sharing) {
+pub(crate) unsafe fn release_region(region: RegionRef, sharing: Sharing, origin: Origin) {
     match sharing {
         Sharing::Contents => {}
         Sharing::Addresses => {
@@ -79,7 +85,7 @@ pub(crate) unsafe fn release_region(region: RegionRef, sharing: Sharing) {
         }
         Sharing::Nothing => {
             // SAFETY: (1) by this function's contract.
-            unsafe { give_to_system(region) };
+            unsafe { give_back(region, origin) };
             return;
         }
     }
@@ -109,8 +115,8 @@ unsafe fn release_cold(region: RegionRef) -> bool {
         if COLD_REGIONS.load(Ordering::Relaxed) < COLD_REGIONS_MAX {
             push_cold(item);
         } else {
-            // SAFETY: (1) of this function's contract.
-            unsafe { give_to_system(region) };
+            // SAFETY: (1) of this function's contract; what is shared is the system's.
+            unsafe { give_back(region, Origin::System) };
         }
     } else {
         WARM_BYTES.fetch_add(region.resident_bytes(), Ordering::Relaxed);
@@ -123,14 +129,15 @@ unsafe fn release_cold(region: RegionRef) -> bool {
 /// Unmaps a region, or keeps it as a cold one when the system does not take it.
 ///
 /// # Safety
-/// 1. Nobody uses the region.
-unsafe fn give_to_system(region: RegionRef) {
+/// 1. Nobody uses the region, which comes from `origin`.
+unsafe fn give_back(region: RegionRef, origin: Origin) {
     let base = region.base();
     // Before the system may hand the addresses to others.
     map::set(base, Entry::new(EntryKind::Nothing, 0, 0));
+    map::uncover(base);
     let Some(start) = NonNull::new(at_address(base)) else { return };
-    // SAFETY: (1) a region the system mapped, whole; (2) nobody uses it.
-    if !unsafe { unmap(start, REGION_BYTES) } {
+    // SAFETY: (1) a region mapped there, whole; (2) nobody uses it.
+    if !unsafe { origin.unmap(start, REGION_BYTES, REGION_BYTES) } {
         // SAFETY: (1) as above.
         unsafe { purge_whole(region) };
         push_cold((base >> REGION_LOG2) as u64);
@@ -145,8 +152,8 @@ pub(crate) fn release_cold_regions() -> bool {
         let Some(item) = pop_cold() else { break };
         // SAFETY: items of the stack are mapped regions; this one is now ours.
         let region = unsafe { RegionRef::at((item as usize) << REGION_LOG2) };
-        // SAFETY: (1) the region was taken off a stack, so nobody uses it.
-        unsafe { give_to_system(region) };
+        // SAFETY: (1) the region was taken off a stack, so nobody uses it; it is the system's.
+        unsafe { give_back(region, Origin::System) };
     }
     regions != 0
 }
@@ -208,20 +215,24 @@ unsafe fn purge_whole(region: RegionRef) -> bool {
 /// Maps regions, keeps all but the first as cold ones, and returns the first.
 #[cold]
 fn reserve() -> Option<u64> {
-    reserve_regions(RESERVE_REGIONS).or_else(|| reserve_regions(1))
+    let reserve = |regions| reserve_regions(regions, Origin::System);
+    reserve(RESERVE_REGIONS).or_else(|| reserve(1))
 }
 
-fn reserve_regions(regions: usize) -> Option<u64> {
+fn reserve_regions(regions: usize, origin: Origin) -> Option<u64> {
     let bytes = regions * REGION_BYTES;
-    let base = map_aligned(bytes, REGION_BYTES)?;
+    let base = origin.map(bytes, REGION_BYTES)?;
     let start = address(base.as_ptr());
-    if !map::prepare(start, bytes) {
+    let is_clear = |origin: Origin| origin.is_system() || map::cover(start);
+    if !map::prepare(start, bytes) || !is_clear(origin) {
         // SAFETY: (1) the range was just mapped whole; (2) it was never published.
-        unsafe { discard(base, bytes) };
+        unsafe { origin.discard(base, bytes, REGION_BYTES) };
         return None;
     }
-    // A heap with one block would take 2 MiB otherwise, where the system's setting is "always".
-    advise_huge_pages(base, bytes, HugePages::Never);
+    if origin.is_system() {
+        // A heap with one block would take 2 MiB otherwise, where the system's setting is "always".
+        advise_huge_pages(base, bytes, HugePages::Never);
+    }
     let first = (start >> REGION_LOG2) as u64;
     for item in (1..regions as u64).rev() {
         push_cold(first + item);

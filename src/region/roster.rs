@@ -11,12 +11,13 @@
 //! *Concurrency*: lock-free. A place is reserved by an exchange, then filled (Release) and read with
 //! Acquire, which publishes what lies at the address.
 //!
-//! *Neighbours*: stands on `os` for its segments; the heap core keeps two of them.
+//! *Neighbours*: stands on an origin for its segments; the heap core keeps two of them.
 
 use core::ptr;
 
+use super::source::Origin;
 use crate::base::{address, at_address};
-use crate::os::{discard, map_aligned, os_page_bytes};
+use crate::os::os_page_bytes;
 use crate::sync::{AtomicPtr, AtomicUsize, Ordering};
 
 const INLINE_PLACES: usize = 8;
@@ -36,14 +37,17 @@ pub(crate) struct Roster {
     segments: [AtomicPtr<AtomicUsize>; SEGMENTS],
     /// One past the highest place ever taken. Only grows; raised before the place is filled.
     end: AtomicUsize,
+    /// Where segments come from.
+    origin: Origin,
     /// No free place lies below this one, as far as known: where a search starts.
     hint: AtomicUsize,
 }
 
 impl Roster {
     /// Returns an empty roster.
-    pub(crate) const fn new() -> Roster {
+    pub(crate) const fn new(origin: Origin) -> Roster {
         Roster {
+            origin,
             first: [const { AtomicUsize::new(0) }; INLINE_PLACES],
             segments: [const { AtomicPtr::new(ptr::null_mut()) }; SEGMENTS],
             end: AtomicUsize::new(0),
@@ -116,7 +120,7 @@ impl Roster {
             if let Some(base) = ptr::NonNull::new(start.cast::<u8>()) {
                 segment.store(ptr::null_mut(), Ordering::Relaxed);
                 // SAFETY: (1) the segment was mapped with this length; (2) nobody uses it.
-                unsafe { discard(base, segment_bytes(number)) };
+                unsafe { self.origin.discard(base, segment_bytes(number), os_page_bytes()) };
             }
         }
     }
@@ -143,13 +147,13 @@ impl Roster {
         }
         let (number, _) = segment_of(index);
         let segment = self.segments.get(number)?;
-        let made = map_aligned(segment_bytes(number), os_page_bytes())?;
+        let made = self.origin.map(segment_bytes(number), os_page_bytes())?;
         let start = at_address(address(made.as_ptr()));
         let won =
             segment.compare_exchange(ptr::null_mut(), start, Ordering::AcqRel, Ordering::Acquire);
         if won.is_err() {
             // SAFETY: (1) just mapped with this length; (2) never published.
-            unsafe { discard(made, segment_bytes(number)) };
+            unsafe { self.origin.discard(made, segment_bytes(number), os_page_bytes()) };
         }
         self.place(index)
     }
@@ -172,7 +176,7 @@ mod tests {
 
     #[test]
     fn places_are_found_again_and_reused() {
-        let roster = Roster::new();
+        let roster = Roster::new(Origin::System);
         for value in 1..=3_000 {
             assert_eq!(roster.insert(value * 2, |_| ()), Some(value - 1));
         }

@@ -1,5 +1,8 @@
 //! A JSON parser whose tree lives in a scope: one allocation a string or list, none to free.
 //! When you would want it: a tree is built, looked at and thrown away, request by request.
+//!
+//! `json FILE` parses a file, `json --compare MIB` measures a document of so many MiB in a scope,
+//! in a bumpalo arena and with the global allocator.
 
 use std::fmt;
 
@@ -42,16 +45,39 @@ impl fmt::Display for Error {
     }
 }
 
-/// Parses a document into `r`. Unfinished lists wait on stacks in `scratch`.
+/// Where the pieces of a tree go.
+pub trait Place<'r>: Copy {
+    /// Copies text.
+    fn text(self, text: &str) -> &'r str;
+
+    /// Copies items.
+    fn items<T: Copy>(self, items: &[T]) -> &'r [T];
+}
+
+impl<'r> Place<'r> for &Scope<'r, '_> {
+    fn text(self, text: &str) -> &'r str {
+        self.alloc_str(text)
+    }
+
+    fn items<T: Copy>(self, items: &[T]) -> &'r [T] {
+        self.alloc_slice_copy(items)
+    }
+}
+
+/// Parses a document into `place`, a scope. Unfinished lists wait on stacks in `scratch`.
 ///
 /// # Errors
 /// When the document is not JSON (RFC 8259), or nested more than 500 deep.
-pub fn parse<'r>(document: &str, r: &Scope<'r, '_>, scratch: &Heap) -> Result<Value<'r>, Error> {
+pub fn parse<'r>(
+    document: &str,
+    place: impl Place<'r>,
+    scratch: &Heap,
+) -> Result<Value<'r>, Error> {
     let mut parser = Parser {
         document: document.as_bytes(),
         at: 0,
         depth: 0,
-        r,
+        place,
         items: HeapVec::new_in(scratch),
         members: HeapVec::new_in(scratch),
         text: HeapVec::new_in(scratch),
@@ -61,17 +87,17 @@ pub fn parse<'r>(document: &str, r: &Scope<'r, '_>, scratch: &Heap) -> Result<Va
     if parser.at == document.len() { Ok(value) } else { parser.fail("more than one value") }
 }
 
-struct Parser<'d, 's, 'r, 'e> {
+struct Parser<'d, 's, 'r, P> {
     document: &'d [u8],
     at: usize,
     depth: usize,
-    r: &'s Scope<'r, 'e>,
+    place: P,
     items: HeapVec<Value<'r>, &'s Heap>,
     members: HeapVec<(&'r str, Value<'r>), &'s Heap>,
     text: HeapVec<u8, &'s Heap>,
 }
 
-impl<'r> Parser<'_, '_, 'r, '_> {
+impl<'r, P: Place<'r>> Parser<'_, '_, 'r, P> {
     fn value(&mut self) -> Result<Value<'r>, Error> {
         self.skip_space();
         match self.peek() {
@@ -112,7 +138,7 @@ impl<'r> Parser<'_, '_, 'r, '_> {
                 self.expect(b',', "no comma in a list")?;
             }
         }
-        let items = self.r.alloc_slice_copy(&self.items[start..]);
+        let items = self.place.items(&self.items[start..]);
         self.items.truncate(start);
         Ok(Value::List(items))
     }
@@ -132,7 +158,7 @@ impl<'r> Parser<'_, '_, 'r, '_> {
                 self.expect(b',', "no comma in an object")?;
             }
         }
-        let members = self.r.alloc_slice_copy(&self.members[start..]);
+        let members = self.place.items(&self.members[start..]);
         self.members.truncate(start);
         Ok(Value::Object(members))
     }
@@ -171,7 +197,7 @@ impl<'r> Parser<'_, '_, 'r, '_> {
 
     fn keep(&self, text: &[u8]) -> Result<&'r str, Error> {
         match str::from_utf8(text) {
-            Ok(text) => Ok(self.r.alloc_str(text)),
+            Ok(text) => Ok(self.place.text(text)),
             Err(_) => self.fail("no text"),
         }
     }
@@ -309,18 +335,26 @@ pub fn generate(bytes: usize) -> String {
 }
 
 fn main() {
+    let argument = std::env::args().nth(1);
+    if argument.as_deref() == Some("--compare") {
+        let mebibytes = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(50);
+        return compare::compare(mebibytes << 20);
+    }
     let heap = Heap::builder().name("json").build();
-    let document = match std::env::args().nth(1) {
+    let document = match argument {
         Some(file) => std::fs::read_to_string(file).unwrap_or_default(),
-        None => generate(10 << 20),
+        None => generate(1 << 20),
     };
     let start = std::time::Instant::now();
-    region::scope(&heap, |r| match parse(&document, r, &heap) {
+    region::scope(&heap, |r| match parse(&document, &*r, &heap) {
         Ok(value) => eprintln!("{} values in {:?}; {}", count(&value), start.elapsed(), r.stats()),
         Err(error) => eprintln!("{error}"),
     });
     eprintln!("afterwards: {}", heap.stats());
 }
+
+#[path = "json/compare.rs"]
+mod compare;
 
 #[cfg(test)]
 #[path = "../tests/examples/json.rs"]

@@ -1,4 +1,4 @@
-//! Where chunks come from and go to: the one place that asks the heap for them.
+//! Chunks: how long they are, and which way they come from the heap and go back to it.
 //!
 //! Chunks of 64 KiB come from the stack that each thread keeps in the heap; all others are ordinary
 //! blocks.
@@ -8,15 +8,15 @@
 //!
 //! *Concurrency*: a chunk may be given back by another thread than took it.
 //!
-//! *Neighbours*: stands on `polyheap::Heap`; `arena` calls it.
+//! *Neighbours*: stands on `upstream`; `arena` calls it.
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use polyheap::Heap;
-use polyheap::allocator_api2::alloc::Allocator;
 
 use crate::config::{CHUNK_BYTES_FIRST, CHUNK_BYTES_MIN};
+use crate::upstream;
 
 /// A chunk, owned by whoever holds this.
 #[derive(Debug)]
@@ -48,19 +48,19 @@ pub(crate) fn take_chunk(heap: &Heap, wished_bytes: usize, least_bytes: usize) -
 pub(crate) unsafe fn give_chunk(heap: &Heap, chunk: Chunk) {
     if chunk.bytes == Heap::ARENA_CHUNK_BYTES {
         // SAFETY: (1) and (2), and a chunk of this size is always taken as an arena chunk.
-        unsafe { heap.give_arena_chunk(chunk.start) };
+        unsafe { upstream::give_arena_chunk(heap, chunk.start) };
     } else if let Some(layout) = chunk_layout(chunk.bytes) {
         // SAFETY: (1) says that it is the heap's, and the same bytes make the same layout.
-        unsafe { heap.deallocate(chunk.start, layout) };
+        unsafe { upstream::deallocate(heap, chunk.start, layout) };
     }
 }
 
 #[inline]
 fn take_exactly(heap: &Heap, bytes: usize) -> Option<Chunk> {
     if bytes == Heap::ARENA_CHUNK_BYTES {
-        return Some(Chunk { start: heap.take_arena_chunk()?, bytes });
+        return Some(Chunk { start: upstream::take_arena_chunk(heap)?, bytes });
     }
-    let block = heap.allocate(chunk_layout(bytes)?).ok()?;
+    let block = upstream::allocate(heap, chunk_layout(bytes)?)?;
     Some(Chunk { start: block.cast(), bytes })
 }
 

@@ -6,19 +6,18 @@
 //!
 //! *Concurrency*: as its arena's.
 //!
-//! *Neighbours*: adds to `arena`; stands on the heap's allocator.
+//! *Neighbours*: adds to `arena`; stands on `upstream`.
 
 use core::alloc::Layout;
 use core::cell::Cell;
 use core::ptr::NonNull;
-
-use polyheap::allocator_api2::alloc::Allocator;
 
 use crate::arena::Arena;
 use crate::clear::clear;
 use crate::config::{LARGE_BYTES_MIN, LARGE_SEARCH_MAX};
 use crate::os;
 use crate::place::padded_bytes;
+use crate::upstream;
 
 /// The descriptor of a large block.
 #[derive(Debug)]
@@ -49,10 +48,10 @@ impl Arena<'_> {
     pub(crate) fn take_large(&self, layout: Layout) -> Option<NonNull<u8>> {
         let bytes = padded_bytes(layout.size());
         let asked = self.large_layout(layout)?;
-        let descriptor = self.heap.allocate(Layout::new::<Large>()).ok()?.cast::<Large>();
+        let descriptor = upstream::allocate(self.heap, Layout::new::<Large>())?.cast::<Large>();
         let Some(block) = self.take_large_block(asked) else {
             // SAFETY: just allocated with this layout.
-            unsafe { self.heap.deallocate(descriptor.cast(), Layout::new::<Large>()) };
+            unsafe { upstream::deallocate(self.heap, descriptor.cast(), Layout::new::<Large>()) };
             return None;
         };
         let serial = self.takings.get() + 1;
@@ -68,6 +67,7 @@ impl Arena<'_> {
         unsafe { descriptor.write(fields) };
         self.large.set(Some(descriptor));
         self.takings.set(serial);
+        self.is_single.set(false);
         self.large_bytes.set(self.large_bytes.get() + bytes);
         self.settle_end();
         Some(block.cast())
@@ -75,10 +75,10 @@ impl Arena<'_> {
 
     fn take_large_block(&self, asked: Layout) -> Option<NonNull<[u8]>> {
         let protection = self.policy.protection;
-        let block = self.heap.allocate(asked).ok()?;
+        let block = upstream::allocate(self.heap, asked)?;
         if !protection.is_none() && !os::protect(block.cast(), asked.size(), protection) {
             // SAFETY: just allocated with this layout.
-            unsafe { self.heap.deallocate(block.cast(), asked) };
+            unsafe { upstream::deallocate(self.heap, block.cast(), asked) };
             return None;
         }
         Some(block)
@@ -138,10 +138,10 @@ impl Arena<'_> {
         let protection = self.policy.protection;
         if protection.is_none() || os::unprotect(start, layout.size(), protection) {
             // SAFETY: (1); allocated from this heap with this layout.
-            unsafe { self.heap.deallocate(start, layout) };
+            unsafe { upstream::deallocate(self.heap, start, layout) };
         }
         // SAFETY: out of the list; allocated from this heap with this layout.
-        unsafe { self.heap.deallocate(descriptor.cast(), Layout::new::<Large>()) };
+        unsafe { upstream::deallocate(self.heap, descriptor.cast(), Layout::new::<Large>()) };
     }
 
     /// Resizes a large block by way of the heap, which may do it without copying. `None`, and
@@ -168,14 +168,8 @@ impl Arena<'_> {
         if to.size() > self.policy.max_bytes.saturating_sub(used_otherwise) {
             return None;
         }
-        let resized = if to.size() >= from.size() {
-            // SAFETY: (1), of this layout, and the new size is not smaller.
-            unsafe { self.heap.grow(block, from, to) }
-        } else {
-            // SAFETY: (1), of this layout, and the new size is smaller.
-            unsafe { self.heap.shrink(block, from, to) }
-        };
-        let resized = resized.ok()?;
+        // SAFETY: (1), of this layout.
+        let resized = unsafe { upstream::resize(self.heap, block, from, to) }?;
         fields.start.set(resized.cast());
         fields.layout.set(to);
         fields.bytes.set(to.size());

@@ -50,6 +50,9 @@
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
 #![deny(missing_docs)]
 
+#[cfg(test)]
+extern crate std;
+
 mod arena;
 mod boxed;
 mod builder;
@@ -60,6 +63,8 @@ mod error;
 mod faces;
 mod header;
 mod large;
+#[cfg(test)]
+mod ledger;
 mod list;
 mod methods;
 mod os;
@@ -70,6 +75,7 @@ mod rewind;
 mod scope;
 mod secret;
 mod stats;
+mod upstream;
 mod values;
 
 pub use boxed::RegionBox;

@@ -16,7 +16,7 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::config::CURSOR_ALIGN;
+use crate::config::{CHUNK_BYTES_MIN, CURSOR_ALIGN};
 
 /// Where a block goes.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,31 @@ pub(crate) unsafe fn place(cursor: NonNull<u8>, end: NonNull<u8>, layout: Layout
     // above the room left either.
     let next = unsafe { start.add(padded_bytes(layout.size())) };
     Some(Place { start, next })
+}
+
+/// As [`place`], in fewer instructions where `layout` is a constant and small.
+///
+/// # Safety
+/// As [`place`], and 3. `end` is in a chunk or at its end, or both dangle.
+// Inlined always: benchmark `regions`, a tenth to a fifth of the time of a value.
+#[inline(always)]
+pub(crate) unsafe fn place_value(
+    cursor: NonNull<u8>,
+    end: NonNull<u8>,
+    layout: Layout,
+) -> Option<Place> {
+    let bytes = padded_bytes(layout.size());
+    if layout.align() > CURSOR_ALIGN || bytes >= CHUNK_BYTES_MIN {
+        // SAFETY: as this function's.
+        return unsafe { place(cursor, end, layout) };
+    }
+    // Does not wrap: chunks are aligned to `CHUNK_BYTES_MIN` at least, so by (3) that many bytes
+    // of the address space lie behind `end`.
+    if cursor.addr().get() + bytes > end.addr().get() {
+        return None;
+    }
+    // SAFETY: (2) and the comparison: inside the allocation or at its end.
+    Some(Place { start: cursor, next: unsafe { cursor.add(bytes) } })
 }
 
 /// Returns the bytes a block of `bytes` takes, the pad behind it counted.

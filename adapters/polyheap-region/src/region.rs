@@ -65,6 +65,11 @@ impl<'h> Region<'h> {
     /// Bytes at which chunks stop growing.
     pub const CHUNK_BYTES_MAX: usize = config::CHUNK_BYTES_MAX;
 
+    /// Chunks of the first length that a thread keeps of a heap at most, for its next regions. They
+    /// count in the heap's statistics (`kept_large_bytes`) and limits, and are given up when the
+    /// thread ends, by [`Heap::trim`], and with the heap.
+    pub const CHUNKS_KEPT_MAX: usize = Heap::ARENA_CHUNKS_KEPT;
+
     /// Returns an empty region on `heap`; it takes no memory yet.
     #[inline]
     pub const fn new_in(heap: &'h Heap) -> Region<'h> {

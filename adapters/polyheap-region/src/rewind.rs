@@ -12,6 +12,7 @@ use core::ptr::NonNull;
 use crate::arena::{Arena, NOWHERE};
 use crate::chunk::{Chunk, give_chunk};
 use crate::header::Header;
+use crate::upstream::give_arena_chunk;
 
 /// A position to go back to. The cursor says which chunk it is in, as chunks do not overlap.
 #[derive(Clone, Copy, Debug)]
@@ -116,11 +117,49 @@ impl Arena<'_> {
         self.settle_end();
     }
 
+    /// Gives back all there is, at the arena's end.
+    #[inline]
+    pub(crate) fn close(&mut self) {
+        if self.policy.is_secret { self.clear_and_close() } else { self.close_cleared() }
+    }
+
+    #[inline(never)]
+    fn clear_and_close(&mut self) {
+        if let Some(top) = self.top() {
+            // SAFETY: (1) where its data begins. (2) `&mut self`: nobody uses a block any more.
+            unsafe { self.lower(top.data()) };
+        }
+        self.close_cleared();
+    }
+
+    /// Closes an arena whose newest chunk has nothing to clear. What closing a scope costs: no look
+    /// at the chunk, as those of nested scopes lie at the same places of the processor's caches.
+    #[inline(never)]
+    fn close_cleared(&mut self) {
+        if self.is_single.get()
+            && let Some(header) = self.top.get()
+        {
+            // SAFETY: (1) [single-chunk] an arena chunk of this heap, and all there is; with
+            // `&mut self` nobody uses a block any more.
+            return unsafe { give_arena_chunk(self.heap, header.cast()) };
+        }
+        self.close_slow();
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn close_slow(&mut self) {
+        // SAFETY: `&mut self`: nobody uses a block any more.
+        unsafe { self.free_large_since(0) };
+        // SAFETY: as above.
+        unsafe { self.pop_all() };
+    }
+
     /// Gives back all chunks.
     ///
     /// # Safety
     /// 1. Nobody uses a block of a chunk any more.
-    pub(crate) unsafe fn pop_all(&self) {
+    unsafe fn pop_all(&self) {
         while self.top.get().is_some() {
             // SAFETY: (1).
             unsafe { self.pop_chunk() };

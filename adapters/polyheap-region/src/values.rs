@@ -29,7 +29,7 @@ impl<'a> Arena<'a> {
         &'a self,
         make: impl FnOnce() -> T,
     ) -> Result<&'a mut T, AllocError> {
-        let place = self.take(Layout::new::<T>())?.cast::<T>();
+        let place = self.take_value::<T>()?;
         // SAFETY: taken with the type's layout, and nobody else's.
         unsafe { place.write(make()) };
         // SAFETY: just written.
@@ -41,8 +41,7 @@ impl<'a> Arena<'a> {
         &'a self,
         make: impl FnOnce() -> Result<T, E>,
     ) -> Result<&'a mut T, AllocOrInitError<E>> {
-        let layout = Layout::new::<T>();
-        let place = self.take(layout)?.cast::<T>();
+        let place = self.take_value::<T>()?;
         match make() {
             Ok(value) => {
                 // SAFETY: taken with the type's layout, and nobody else's.
@@ -52,7 +51,7 @@ impl<'a> Arena<'a> {
             }
             Err(error) => {
                 // SAFETY: taken with this layout, and nothing was written.
-                unsafe { self.free(place.cast(), layout) };
+                unsafe { self.free(place.cast(), Layout::new::<T>()) };
                 Err(AllocOrInitError::Init(error))
             }
         }

@@ -66,18 +66,21 @@ fn options_protect_every_chunk_and_large_block_and_are_undone() {
         (SecretRegion::builder().wiped_on_fork(), "wf"),
     ];
     for (builder, flag) in cases {
-        let region = builder.build_in(&heap);
-        let mut places = Vec::new();
-        for _ in 0..40 {
-            places.push(region.alloc([1u8; 9000]).as_ptr() as usize);
+        // A region of a single chunk, and one with several and a large block.
+        for is_big in [false, true] {
+            let region = builder.build_in(&heap);
+            let mut places = vec![region.alloc([1u8; 9000]).as_ptr() as usize];
+            if is_big {
+                places.extend((0..40).map(|_| region.alloc([1u8; 9000]).as_ptr() as usize));
+                places.push(region.alloc_slice_fill_with(3_000_000, |_| 1u8).as_ptr() as usize);
+                let stats = region.stats();
+                assert!(stats.chunks >= 3 && stats.large_blocks == 1, "{stats}");
+            }
+            places.iter().for_each(|&place| assert!(has(place, flag), "{flag} is not set"));
+            drop(region);
+            places.iter().for_each(|&place| assert!(!has(place, flag), "{flag} is still set"));
+            assert_empty(&mut heap);
         }
-        places.push(region.alloc_slice_fill_with(3_000_000, |_| 1u8).as_ptr() as usize);
-        let stats = region.stats();
-        assert!(stats.chunks >= 3 && stats.large_blocks == 1, "{stats}");
-        places.iter().for_each(|&place| assert!(has(place, flag), "{flag} is not set"));
-        drop(region);
-        places.iter().for_each(|&place| assert!(!has(place, flag), "{flag} is still set"));
-        assert_empty(&mut heap);
     }
 }
 
@@ -144,9 +147,8 @@ fn whole_chunks(heap: &Heap, count: usize) -> Vec<(Region<'_>, NonNull<u8>)> {
 }
 
 #[test]
-fn bytes_never_handed_out_are_not_cleared() {
+fn gaps_are_cleared_and_bytes_never_handed_out_are_not() {
     let heap = Heap::new();
-    let used_bytes = 100 * 8;
     // Many, as the heap may hand out any of the chunks it was given back.
     let dirty = whole_chunks(&heap, 60);
     for (_, block) in &dirty {
@@ -157,6 +159,10 @@ fn bytes_never_handed_out_are_not_cleared() {
     drop(dirty);
     let secret = SecretRegion::new_in(&heap);
     let first = secret.alloc_slice_fill_with(100, |place| place as u64).as_ptr() as usize;
+    // A gap for alignment, which counts as used.
+    let aligned = secret.alloc_layout(Layout::from_size_align(1, 4096).unwrap());
+    let used_bytes = secret.stats().used_bytes;
+    assert!(used_bytes > 4096 - 64 && aligned.as_ptr() as usize - first < used_bytes);
     drop(secret);
     assert!(known.contains(&first), "the test needs one of the same chunks");
     let again = whole_chunks(&heap, 60);

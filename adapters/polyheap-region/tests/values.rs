@@ -73,6 +73,34 @@ fn the_first_chunk_is_taken_by_the_first_allocation() {
 }
 
 #[test]
+fn values_of_any_size_fill_a_chunk_to_its_last_byte() {
+    fn fill<T: Copy + PartialEq>(heap: &Heap, value: T) {
+        let region = Region::new_in(heap);
+        let first = region.alloc(value);
+        let stats = region.stats();
+        let free_bytes = stats.held_bytes - stats.used_bytes - stats.wasted_bytes;
+        let step_bytes = stats.used_bytes;
+        let others: Vec<_> = (0..free_bytes / step_bytes).map(|_| region.alloc(value)).collect();
+        assert_eq!(region.stats().chunks, 1, "{step_bytes} bytes each");
+        let last = &raw const **others.last().unwrap() as usize;
+        assert!(last - &raw const *first as usize == others.len() * step_bytes);
+        region.alloc(value);
+        assert_eq!(region.stats().chunks, 2);
+        assert!(*first == value && others.iter().all(|other| **other == value));
+    }
+    let mut heap = Heap::new();
+    fill(&heap, 1u8);
+    fill(&heap, [2u64; 2]);
+    fill(&heap, [3u8; 44]);
+    // Around the size up to which values have a way of their own.
+    fill(&heap, [4u8; 4087]);
+    fill(&heap, [5u8; 4088]);
+    fill(&heap, [6u8; 4089]);
+    fill(&heap, [7u64; 512]);
+    assert_empty(&mut heap);
+}
+
+#[test]
 fn a_failing_closure_gives_its_room_back() {
     let heap = Heap::new();
     let region = Region::new_in(&heap);

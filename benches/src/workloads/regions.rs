@@ -5,7 +5,8 @@
 //! | `value N` | a value of N bytes, its first word written; the arena is reset every 48 KiB |
 //! | `slice` | a copy of 0 to 99 numbers of 4 bytes |
 //! | `text` | a copy of 1 to 24 bytes of text |
-//! | `cycle N` | open a scope, allocate N numbers of 8 bytes, close it; also with two threads |
+//! | `cycle N` | open a scope, allocate N values of 8 bytes, close it; also with two threads |
+//! | `blocks N` | the same with values of 64 bytes, for which a fresh arena's first chunk may be too short |
 //! | `nested D` | open D scopes inside each other, a number in each, close them |
 //! | `parse N` | parse N KiB of nested lists into vectors of the arena, and give them up |
 
@@ -50,6 +51,9 @@ fn tasks(options: &Options) -> Vec<Task> {
         "cycle 1",
         "cycle 10",
         "cycle 1000",
+        "blocks 1",
+        "blocks 10",
+        "blocks 1000",
         "nested 1",
         "nested 4",
         "nested 16",
@@ -85,10 +89,8 @@ impl ArenaJob for Single<'_> {
             "value" => values(self.0, &mut arena, number()),
             "slice" => slices(self.0, &mut arena),
             "text" => texts(self.0, &mut arena),
-            "cycle" => {
-                let count = number();
-                time_loop(self.0, |cycles| cycle::<A>(&mut arena, cycles, count))
-            }
+            "cycle" => cycles::<A, 1>(self.0, &mut arena),
+            "blocks" => cycles::<A, 8>(self.0, &mut arena),
             _ => {
                 let depth = number();
                 time_loop(self.0, |nests| (0..nests).for_each(|_| arena.nest(opaque(depth))))
@@ -97,10 +99,15 @@ impl ArenaJob for Single<'_> {
     }
 }
 
+fn cycles<A: ArenaSubject, const WORDS: usize>(context: &Context, arena: &mut A) -> Reading {
+    let count = context.size();
+    time_loop(context, |cycles| cycle::<A, WORDS>(arena, cycles, count))
+}
+
 #[inline(never)]
-fn cycle<A: ArenaSubject>(arena: &mut A, cycles: u64, count: usize) {
+fn cycle<A: ArenaSubject, const WORDS: usize>(arena: &mut A, cycles: u64, count: usize) {
     for _ in 0..cycles {
-        arena.cycle(opaque(count));
+        arena.cycle::<WORDS>(opaque(count));
     }
 }
 
@@ -172,7 +179,7 @@ impl ArenaJob for Threads<'_> {
             let mut arena = A::create();
             let mut cycles = 0;
             while Instant::now() < until {
-                cycle(&mut arena, CYCLES_A_LOOK, count);
+                cycle::<A, 1>(&mut arena, CYCLES_A_LOOK, count);
                 cycles += CYCLES_A_LOOK;
             }
             cycles

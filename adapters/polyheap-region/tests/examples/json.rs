@@ -148,7 +148,7 @@ const REFUSED: &[&str] = &[
 
 fn parses(document: &str) -> bool {
     let heap = Heap::new();
-    let is_parsed = region::scope(&heap, |r| parse(document, r, &heap).is_ok());
+    let is_parsed = region::scope(&heap, |r| parse(document, &*r, &heap).is_ok());
     assert_eq!(heap.stats().live_blocks, 0);
     is_parsed
 }
@@ -169,7 +169,7 @@ fn values_are_what_the_document_says() {
         let truths = [Value::Bool(true), Value::Bool(false)];
         let inner = [("c", Value::Null), ("d", Value::List(&truths))];
         let expected = [("a", Value::List(&list)), ("b", Value::Object(&inner))];
-        let parsed = parse(document, r, &heap);
+        let parsed = parse(document, &*r, &heap);
         assert_eq!(parsed, Ok(Value::Object(&expected)));
     });
 }
@@ -186,7 +186,7 @@ fn a_large_document_parses_and_every_cut_of_it_fails() {
     let heap = Heap::new();
     let document = generate(3 << 20);
     region::scope(&heap, |r| {
-        let values = parse(&document, r, &heap).map(|value| count(&value));
+        let values = parse(&document, &*r, &heap).map(|value| count(&value));
         // 11 values an entry, and the list.
         assert_eq!(values, Ok(1 + 11 * document.matches("\"id\"").count()));
         assert!(r.stats().used_bytes > 1 << 20);
@@ -208,10 +208,25 @@ fn changed_documents_never_do_worse_than_fail() {
             changed[at] = byte;
             if let Ok(changed) = String::from_utf8(changed) {
                 let values =
-                    region::scope(&heap, |r| parse(&changed, r, &heap).map(|tree| count(&tree)));
+                    region::scope(&heap, |r| parse(&changed, &*r, &heap).map(|tree| count(&tree)));
                 assert!(values.is_ok_and(|values| values >= 1) || values.is_err());
             }
         }
     }
+    assert_eq!(heap.stats().live_blocks, 0);
+}
+
+#[test]
+fn a_race_parses_the_same_document_everywhere() {
+    let heap = Heap::new();
+    let (document, bump) = (generate(100_000), bumpalo::Bump::new());
+    let pieces = compare::Pieces::default();
+    region::scope(&heap, |r| {
+        let tree = parse(&document, &*r, &heap);
+        assert!(tree.is_ok());
+        assert_eq!(tree, parse(&document, &bump, &heap));
+        assert_eq!(tree, parse(&document, &pieces, &heap));
+    });
+    compare::compare(100_000);
     assert_eq!(heap.stats().live_blocks, 0);
 }

@@ -107,3 +107,13 @@ fn more_than_the_standard_has_is_refused() {
     let heap = Heap::new();
     region::secret_scope(&heap, |r| expand(r, &[], &[], &mut [0; 255 * HASH_BYTES + 1]));
 }
+
+#[test]
+fn clearing_changes_no_key() {
+    let heap = Heap::new();
+    let plain = region::scope(&heap, |r| handshake(r, b"shared"));
+    assert_eq!(region::secret_scope(&heap, |r| handshake(r, b"shared")), plain);
+    assert_ne!(plain[0], plain[1]);
+    compare::compare(&heap, 3, 5);
+    assert_eq!(heap.stats().live_blocks, 0);
+}
