@@ -99,8 +99,8 @@ fn use_what_there_is(least_bytes: usize) {
             heap.trim();
             polyheap::trim_all();
             assert_eq!((heap.verify(), heap.stats().live_blocks), (Ok(()), 0), "{size}");
-            // Regions keep their addresses: they serve what is smaller than they are.
-            let again = take(&heap, size.min(MIB), 20 * MIB);
+            // Also when regions had all the addresses before.
+            let again = take(&heap, size, 20 * MIB);
             free_all(&heap, again);
         }
     }
@@ -191,6 +191,55 @@ fn addresses_of_dropped_heaps_serve_mappings() {
     };
     match scenario() {
         Some(_) => use_and_drop(),
+        None if current_address_space_bytes() == 0 => {}
+        None => run_under_ulimit(name, 256 * KIB),
+    }
+}
+
+/// Regions without a block give their addresses up where something else needs them, and have them again
+/// when that is gone.
+#[test]
+fn addresses_of_regions_without_a_block_serve_mappings_of_the_same_heap() {
+    let name = "addresses_of_regions_without_a_block_serve_mappings_of_the_same_heap";
+    let fill_and_ask = || {
+        let mut list = Vec::with_capacity(100_000);
+        for mut heap in [Heap::new(), Heap::builder().thread_cache(false).build()] {
+            for _ in 0..3 {
+                let found = exhaust(&heap, 5_000, &mut list);
+                let inside = list[list.len() / 2].block;
+                list.drain(..).for_each(|block| block.free(&&heap));
+                let large = Held::new(&&heap, bytes(100 * MIB), 1).unwrap();
+                assert!(heap.stats().regions > 30, "{}", heap.stats());
+                assert_eq!(heap.verify(), Ok(()));
+                assert!(
+                    heap.usable_size(inside).is_none() || !heap.owns(inside),
+                    "may be anybody's"
+                );
+                // What is left serves small blocks, and all of it when the large one is gone.
+                free_all(&heap, take(&heap, 5_000, 10 * MIB));
+                large.free(&&heap);
+                polyheap::trim_all();
+                heap.trim();
+                let again = exhaust(&heap, 5_000, &mut list);
+                assert!(again >= found - found / 8, "{again} of {found}");
+                list.drain(..).for_each(|block| block.free(&&heap));
+                assert_eq!((heap.verify(), heap.stats().live_blocks), (Ok(()), 0));
+            }
+            Held::new(&&heap, bytes(100 * MIB), 1).unwrap().free(&&heap);
+            heap.reset();
+            assert_eq!(heap.verify(), Ok(()));
+            let mut parent = Heap::new();
+            let held = Held::new(&&heap, bytes(100), 2).unwrap();
+            heap.leak_into(&parent);
+            assert_eq!(parent.verify(), Ok(()));
+            held.free(&&parent);
+            free_all(&parent, take(&parent, 5_000, 60 * MIB));
+            drop(parent);
+            polyheap::trim_all();
+        }
+    };
+    match scenario() {
+        Some(_) => fill_and_ask(),
         None if current_address_space_bytes() == 0 => {}
         None => run_under_ulimit(name, 256 * KIB),
     }

@@ -156,7 +156,15 @@ fn check_peers(names: &[String]) -> Result<(), String> {
 
 fn all_allocators() -> Vec<&'static str> {
     let mut names = Vec::new();
-    let fields = [Field::MixedLoops, Field::Cycles, Field::Bins, Field::Parsers];
+    let fields = [
+        Field::MixedLoops,
+        Field::Cycles,
+        Field::Bins,
+        Field::Parsers,
+        Field::Preloads,
+        Field::Resources,
+        Field::Bumps,
+    ];
     for (name, _) in fields.into_iter().flat_map(Field::members) {
         if !names.contains(&name) {
             names.push(name);

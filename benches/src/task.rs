@@ -1,7 +1,7 @@
 //! A task: what one child process runs, and which allocators take part in it.
 
 use crate::options::Options;
-use crate::workloads::{bins, regions};
+use crate::workloads::{bins, preload, regions, resources};
 use crate::{arena_subject, heap_subject, subject};
 
 /// Case of a workload at a number of threads.
@@ -46,6 +46,12 @@ pub(crate) enum Field {
     Arenas,
     /// The same, and the global allocator.
     Parsers,
+    /// Libraries to load in front of a program.
+    Preloads,
+    /// Memory resources that free blocks.
+    Resources,
+    /// Memory resources that free all at once, and their peer.
+    Bumps,
 }
 
 /// What an allocator is in a task's comparison.
@@ -87,6 +93,9 @@ impl Field {
     pub(crate) fn members(self) -> Vec<(&'static str, Rank)> {
         let mut members = Vec::new();
         match self {
+            Field::Preloads => add(&mut members, preload::ALLOCATORS, Rank::Peer),
+            Field::Resources => add(&mut members, resources::FREEING, Rank::Shown),
+            Field::Bumps => add(&mut members, resources::BUMPING, Rank::Shown),
             Field::Bins => add(&mut members, bins::REPRESENTATIONS, Rank::Shown),
             Field::Heaps => add(&mut members, heap_subject::HEAPS, Rank::Peer),
             Field::Cycles => {

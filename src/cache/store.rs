@@ -72,6 +72,8 @@ pub(crate) struct Store {
     pub(crate) sweeps: Sweeps,
     /// Whether caches pin slabs that hold little else, see [`Store::note_growth`].
     wants_gathering: AtomicBool,
+    /// Regions whose chunks have no memory. A hint: where it says there are none, none is looked for.
+    hollow_regions: AtomicUsize,
     /// Regions there were when the caches were last emptied for that. A hint.
     gathered_regions: AtomicUsize,
     /// Mappings of the heap, live and kept, by their addresses.
@@ -119,6 +121,7 @@ impl Store {
             account: Account::new(),
             sweeps: Sweeps::new(),
             wants_gathering: AtomicBool::new(false),
+            hollow_regions: AtomicUsize::new(0),
             gathered_regions: AtomicUsize::new(0),
             mappings: Roster::new(policy.origin),
             mapped_bytes: AtomicUsize::new(0),
@@ -154,6 +157,9 @@ impl Store {
 
     /// Adds a region, leased to `mark` (0 for nobody); `None` when the system refuses.
     pub(crate) fn add_region(&self, mark: u32) -> Option<RegionRef> {
+        if let Some(region) = self.fill_hollow_region(mark) {
+            return Some(region);
+        }
         let region = self.acquire_region()?;
         let resident_bytes = region.resident_bytes();
         if self.charge(resident_bytes) {
@@ -167,6 +173,31 @@ impl Store {
         // SAFETY: the region was just acquired and nothing was put into it.
         unsafe { crate::region::release_region(region, self.sharing(), self.policy.origin) };
         None
+    }
+
+    /// Fills up one of the heap's hollow regions, leased to `mark` if nobody leases it.
+    fn fill_hollow_region(&self, mark: u32) -> Option<RegionRef> {
+        if self.hollow_regions.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let region = self.all_regions().find(|region| region.fill_up(self.slot))?;
+        self.hollow_regions.fetch_sub(1, Ordering::Relaxed);
+        if mark != 0 {
+            region.lease(mark);
+        }
+        self.roomy.mark(region.index());
+        Some(region)
+    }
+
+    /// Gives the addresses of regions without a block back to the system, their headers excepted; returns
+    /// how many there were. For when addresses are short: trimming comes first.
+    pub(crate) fn hollow_out_regions(&self) -> usize {
+        if !self.policy.origin.is_system() {
+            return 0;
+        }
+        let hollowed = self.all_regions().filter(|region| region.hollow_out(self.slot)).count();
+        self.hollow_regions.fetch_add(hollowed, Ordering::Relaxed);
+        hollowed
     }
 
     /// Takes the first region of the heap; the caller lists it.
@@ -324,6 +355,8 @@ impl Store {
         let Some(index) = self.regions.insert(region.base(), number) else { return false };
         if region.free_chunks() != 0 {
             self.roomy.mark(index);
+        } else if region.is_hollow() {
+            self.hollow_regions.fetch_add(1, Ordering::Relaxed);
         }
         true
     }

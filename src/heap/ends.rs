@@ -14,6 +14,7 @@ use crate::cache::drain_kept_mappings;
 use crate::config::REGION_BYTES;
 use crate::region::{
     RegionRef, listed_mapping, mapping_bytes, relabel_mapping, relabel_region, retire_mapping,
+    set_hollow_region,
 };
 use crate::slab::{Slab, State};
 use crate::sync::Ordering;
@@ -237,7 +238,10 @@ fn move_into(child: &HeapCore, parent: &HeapCore) -> bool {
 
 fn move_region(region: RegionRef, parent: &HeapCore) -> bool {
     let store = &parent.store;
-    relabel_region(region.base(), store.slot);
+    match region.is_hollow() {
+        true => set_hollow_region(region.base(), store.slot),
+        false => relabel_region(region.base(), store.slot),
+    }
     region.end_lease();
     if !store.adopt_region(region, 0) {
         return false;

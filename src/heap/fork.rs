@@ -39,7 +39,7 @@ use super::{stats, table, thread};
 use crate::base::{LARGE_CLASSES, Large, slab_block_bytes, slab_blocks};
 use crate::cache::{Store, Tenure, ThreadHeap, forget_turn, free_chunk, free_large};
 use crate::region::{
-    EntryKind, LEASED_FOR_BUILDING, RegionRef, lookup, mapping_bytes, mapping_place,
+    EntryKind, LEASED_FOR_BUILDING, RegionRef, listed_mapping, lookup, mapping_place,
 };
 use crate::slab::{Slab, State};
 use crate::sync::Ordering;
@@ -74,6 +74,7 @@ fn take_over(core: &HeapCore) {
         if region.lessee() == LEASED_FOR_BUILDING {
             region.end_lease();
         }
+        region.settle_hollow();
         Slab::all_of(region).for_each(|slab| release_slab(store, slab, own));
     }
     for thread_heap in store.thread_heaps() {
@@ -93,10 +94,11 @@ fn unlist_mappings(store: &Store) {
     let mut bytes = 0;
     for index in 0..store.mappings.end() {
         let Some(base) = store.mappings.get(index) else { continue };
-        let head = lookup(base);
+        let listed = listed_mapping(base, store.slot);
+        let head = listed.head;
         let is_mapping = matches!(head.kind(), EntryKind::Mapping | EntryKind::KeptMapping);
         if is_mapping && head.slot() == store.slot && mapping_place(head) == index {
-            bytes += mapping_bytes(base);
+            bytes += listed.bytes;
         } else {
             store.mappings.remove(index);
         }

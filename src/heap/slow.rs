@@ -153,8 +153,9 @@ impl Heap {
         if block.is_null() {
             self.relieve(core);
             if account.refusals() == refusals {
-                // The system refused: what the process keeps may be in the way.
+                // The system refused: what the process keeps, or this heap, may be in the way.
                 trim_process_wholly();
+                core.store.hollow_out_regions();
             }
             block = take(core);
         }

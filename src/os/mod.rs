@@ -37,8 +37,8 @@ pub use report::{Fault, FaultHandler, FaultKind, set_fault_handler};
 pub(crate) use report::{FaultSite, fault};
 #[cfg(feature = "std")]
 pub(crate) use unix::{
-    Target, advise_huge_pages, arm_exit_hook, discard, map_aligned, offer_leftovers, os_page_bytes,
-    purge, remap_in_place, remap_to, spin_wait, ticks_ms, ticks_ns, unmap,
+    Target, advise_huge_pages, arm_exit_hook, discard, map_aligned, map_here, offer_leftovers,
+    os_page_bytes, purge, remap_in_place, remap_to, spin_wait, ticks_ms, ticks_ns, unmap,
 };
 
 /// Stops the process when a condition of ours does not hold, naming the invariant.

@@ -89,6 +89,33 @@ fn map(bytes: usize) -> Option<NonNull<u8>> {
     if base == libc::MAP_FAILED { None } else { NonNull::new(base.cast()) }
 }
 
+/// Maps `bytes` of zeroed memory at `start`, where nothing is mapped; returns whether the system did so
+/// just there.
+pub(crate) fn map_here(start: NonNull<u8>, bytes: usize) -> bool {
+    if is_refused() {
+        return false;
+    }
+    // SAFETY: without MAP_FIXED the address is a wish, and the mapping replaces nothing.
+    let base = unsafe {
+        libc::mmap(
+            start.as_ptr().cast(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    let Some(mapped) = NonNull::new(base.cast::<u8>()).filter(|_| base != libc::MAP_FAILED) else {
+        return false;
+    };
+    if mapped != start {
+        // SAFETY: mapped just so, and nobody uses it.
+        unsafe { discard(mapped, bytes) };
+    }
+    mapped == start
+}
+
 /// Gives the address range back to the system; returns whether the system took it. When it did
 /// not, the range is as it was.
 ///

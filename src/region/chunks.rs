@@ -3,6 +3,9 @@
 //! A single exchange takes a run, so two claimers never own the same chunk (`[chunk-one-owner]`);
 //! one `fetch_or` gives it back. A purge is an owner like any other: it claims what it empties.
 //!
+//! A region whose chunks are all free can be *hollowed out* where addresses are short: they are taken like
+//! any run, their memory is unmapped, and the header stays. Whoever needs a region fills one up again.
+//!
 //! *Invariants held here*: `[chunk-one-owner]`.
 //!
 //! *Concurrency*: any thread, lock-free. The Release of a give pairs with the Acquire of the claim
@@ -81,4 +84,75 @@ pub(crate) fn purge_run(
         }
     }
     (forgotten, give_run(free, first, count))
+}
+
+/// The chunks of a region have memory.
+const SOLID: u8 = 0;
+/// They have none, and are out of the free word.
+const HOLLOW: u8 = 1;
+/// Somebody is about to map it.
+const FILLING: u8 = 2;
+
+/// Returns whether the chunks of a region with this state have no memory.
+pub(crate) fn is_hollow(state: &AtomicU8) -> bool {
+    // Acquire: whoever unmaps the rest of it finds the memory as the state says.
+    state.load(Ordering::Acquire) != SOLID
+}
+
+/// Takes the run of `count` chunks at `first`, which are all there are, if all of them are free, and
+/// unmaps them; returns whether it did.
+pub(crate) fn hollow_out(
+    free: &AtomicU64,
+    state: &AtomicU8,
+    first: usize,
+    count: usize,
+    unmap: impl FnOnce() -> bool,
+) -> bool {
+    let is_claimed = claim_run_at(free, first, count);
+    let is_unmapped = is_claimed && unmap();
+    if is_unmapped {
+        // Release: pairs with the Acquire in `fill_up`, publishes that nothing is mapped.
+        state.store(HOLLOW, Ordering::Release);
+    } else if is_claimed {
+        give_run(free, first, count);
+    }
+    is_unmapped
+}
+
+/// Maps the chunks of a hollow region again and gives them back; returns whether it did.
+pub(crate) fn fill_up(
+    free: &AtomicU64,
+    state: &AtomicU8,
+    first: usize,
+    count: usize,
+    map: impl FnOnce() -> bool,
+) -> bool {
+    // Acquire: pairs with `hollow_out`.
+    let is_mine =
+        state.compare_exchange(HOLLOW, FILLING, Ordering::Acquire, Ordering::Relaxed).is_ok();
+    let is_mapped = is_mine && map();
+    if is_mapped {
+        // Before the chunks can be taken, and hollowed out, again.
+        state.store(SOLID, Ordering::Relaxed);
+        give_run(free, first, count);
+    } else if is_mine {
+        // Release: as in `hollow_out`.
+        state.store(HOLLOW, Ordering::Release);
+    }
+    is_mapped
+}
+
+/// Ends what a thread that is gone had begun: the chunks have no memory if `is_hollow`, and are free if
+/// they have and were being filled. Nobody else is there.
+pub(crate) fn settle_hollow(
+    free: &AtomicU64,
+    state: &AtomicU8,
+    first: usize,
+    count: usize,
+    is_hollow: bool,
+) {
+    let settled = if is_hollow { HOLLOW } else { SOLID };
+    if state.swap(settled, Ordering::Relaxed) != SOLID && !is_hollow {
+        give_run(free, first, count);
+    }
 }

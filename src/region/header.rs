@@ -15,13 +15,16 @@
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::chunks::{claim_run, claim_run_at, give_run, purge_run};
+use super::chunks::{
+    claim_run, claim_run_at, fill_up, give_run, hollow_out, is_hollow, purge_run, settle_hollow,
+};
+use super::map;
 use super::source::Origin;
 use crate::base::{Colour, PARTIAL_CLASSES, address, align_down, at_address, bits_of, run_mask};
 use crate::config::{
     BITMAP_WORDS_MAX, CHUNK_BYTES, LINE_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
 };
-use crate::os::{advise_huge_pages, debug_check, os_page_bytes};
+use crate::os::{advise_huge_pages, debug_check, map_here, os_page_bytes, unmap};
 use crate::policy::HugePages;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -102,6 +105,8 @@ pub(crate) struct Region {
     /// Where in their runs the blocks of spans start, by first chunk. Written by the span's owner
     /// when the span is handed out.
     colours: [AtomicU8; REGION_CHUNKS],
+    /// Whether the chunks have memory, see `chunks`. Written by their owner, and by who fills it up.
+    hollow: AtomicU8,
 }
 
 /// A region by address; may be kept as long as its heap lives.
@@ -291,6 +296,9 @@ impl RegionRef {
         // SAFETY: (1) of this function's contract.
         unsafe { self.initialise(index) };
         self.lessee.store(lessee, Ordering::Relaxed);
+        if self.is_hollow() {
+            self.free.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Makes the region a fresh one with number `index` in its heap.
@@ -369,6 +377,53 @@ impl RegionRef {
         let skipped = if offset_bytes > busy_page { PAGE_BYTES } else { 0 };
         let unit = (offset_bytes - skipped - PAGE_BYTES) / UNIT_BYTES;
         unit - FURTHER_BITMAPS + FIRST_PAGE_MAGAZINES + BUSY_MAGAZINES
+    }
+
+    /// Gives the addresses of all chunks back to the system if all of them are free, which has their
+    /// contents already; returns whether it did. The header stays.
+    pub(crate) fn hollow_out(self, slot: usize) -> bool {
+        let (chunks, bytes) = (REGION_CHUNKS - 1, REGION_BYTES - CHUNK_BYTES);
+        let unmap = || {
+            let is_reached = |reached: &AtomicU8| reached.load(Ordering::Relaxed) != 0;
+            if self.reached[1..].iter().any(is_reached) {
+                return false;
+            }
+            // Before the system may hand the addresses to others.
+            map::set_hollow_region(self.base(), slot);
+            // SAFETY: (1) a part of a region the system mapped, whole pages; (2) all chunks are the
+            // caller's.
+            let is_unmapped = unsafe { unmap(self.area(CHUNK_BYTES), bytes) };
+            if !is_unmapped {
+                map::relabel_region(self.base(), slot);
+            }
+            is_unmapped
+        };
+        hollow_out(&self.free, &self.hollow, 1, chunks, unmap)
+    }
+
+    /// Maps the chunks of a hollow region again; returns whether it was one and the system agreed.
+    pub(crate) fn fill_up(self, slot: usize) -> bool {
+        let (chunks, bytes) = (REGION_CHUNKS - 1, REGION_BYTES - CHUNK_BYTES);
+        let map = || {
+            let is_mapped = map_here(self.area(CHUNK_BYTES), bytes);
+            if is_mapped {
+                map::relabel_region(self.base(), slot);
+            }
+            is_mapped
+        };
+        fill_up(&self.free, &self.hollow, 1, chunks, map)
+    }
+
+    /// Decides whether the region is hollow, in a forked child whose parent had a thread that was changing
+    /// that: it is if the map says so. Its addresses may be lost to the child then.
+    pub(crate) fn settle_hollow(self) {
+        let says_so = map::lookup(self.base()).kind() == map::EntryKind::HollowRegion;
+        settle_hollow(&self.free, &self.hollow, 1, REGION_CHUNKS - 1, says_so);
+    }
+
+    /// Returns whether the chunks have no memory.
+    pub(crate) fn is_hollow(self) -> bool {
+        is_hollow(&self.hollow)
     }
 
     /// Takes a run of `count` chunks whose first is a multiple of `step`.

@@ -55,6 +55,9 @@ pub(crate) enum EntryKind {
     KeptMapping = 5,
     /// The first 4 MiB of a mapping between heaps; `slot` had it last.
     CachedMapping = 6,
+    /// A region of the heap in `slot` whose header alone has memory: what lies behind it may be
+    /// anybody's.
+    HollowRegion = 7,
 }
 
 /// One word of the map.
@@ -76,6 +79,7 @@ impl Entry {
             4 => EntryKind::Cached,
             5 => EntryKind::KeptMapping,
             6 => EntryKind::CachedMapping,
+            7 => EntryKind::HollowRegion,
             _ => EntryKind::Nothing,
         }
     }
@@ -259,6 +263,11 @@ pub(super) fn set_listed_mapping(base: usize, from: Entry, to: Entry) {
     } else {
         set(base, to);
     }
+}
+
+/// Notes that of the region at `base`, of the heap in `slot`, the header alone has memory.
+pub(crate) fn set_hollow_region(base: usize, slot: usize) {
+    set(base, Entry::new(EntryKind::HollowRegion, slot, 0));
 }
 
 /// Gives the region at `base` to the heap in `slot`.

@@ -38,7 +38,8 @@ mod source;
 pub(crate) use header::{LEASED_FOR_BUILDING, Region, RegionRef};
 #[cfg(not(loom))]
 pub(crate) use map::{
-    EntryKind, listed_mapping, lookup, mapping_colour, relabel_region, set_mapping_colour,
+    EntryKind, listed_mapping, lookup, mapping_colour, relabel_region, set_hollow_region,
+    set_mapping_colour,
 };
 #[cfg(not(loom))]
 pub(crate) use mapping::{

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize as Tally;
 
-use super::chunks::{claim_run, claim_run_at, give_run, purge_run};
+use super::chunks::{claim_run, claim_run_at, fill_up, give_run, hollow_out, is_hollow, purge_run};
 use super::mapping_depot::MappingDepot;
 use crate::base::run_mask;
 use crate::sync::{AtomicU8, AtomicU64, Contents, Ordering, beside, explore, explore_within};
@@ -122,6 +122,95 @@ fn chunk_run_passes_through_two_owners() {
             (true, false) => "first",
             _ => "second",
         }
+    });
+}
+
+/// Contents of a chunk without memory.
+const UNMAPPED: u64 = 9;
+
+/// A region of which chunks 1 and 2 are all there is.
+struct Ground {
+    free: AtomicU64,
+    hollow: AtomicU8,
+    chunks: [Contents; 2],
+}
+
+impl Ground {
+    fn new(free: u64) -> Arc<Ground> {
+        let chunks = std::array::from_fn(|_| Contents::new(0));
+        Arc::new(Ground { free: AtomicU64::new(free), hollow: AtomicU8::new(0), chunks })
+    }
+
+    fn hollow_out(&self) -> bool {
+        hollow_out(&self.free, &self.hollow, 1, 2, || {
+            self.set_all(0, UNMAPPED);
+            true
+        })
+    }
+
+    fn fill_up(&self) -> bool {
+        fill_up(&self.free, &self.hollow, 1, 2, || {
+            self.set_all(UNMAPPED, 0);
+            true
+        })
+    }
+
+    fn set_all(&self, from: u64, to: u64) {
+        self.chunks.iter().for_each(|chunk| assert_eq!(chunk.write(to), from, "mapped as it was"));
+    }
+
+    /// Claims a chunk, which has memory, and gives it back; returns whether there was one.
+    fn use_chunk(&self) -> bool {
+        let Some(chunk) = claim_run(&self.free, 0, 1, 1) else { return false };
+        assert_eq!(self.chunks[chunk - 1].write(1), 0, "a chunk without memory, or in use");
+        self.chunks[chunk - 1].write(0);
+        give_run(&self.free, chunk, 1)
+    }
+}
+
+/// A region is hollowed out while a thread takes a chunk of it, and filled up by two.
+#[test]
+fn hollow_region_versus_claim_and_fills() {
+    let outcomes = ["hollow", "solid", "solid, filled once"];
+    explore_within(Some(3), "hollow_region_versus_claim_and_fills", &outcomes, || {
+        let ground = Ground::new(0b110);
+        let [hollowed, first, second, _] = beside(
+            &ground,
+            [
+                |ground| ground.hollow_out(),
+                |ground| ground.fill_up(),
+                |ground| ground.fill_up(),
+                |ground| ground.use_chunk(),
+            ],
+        );
+        assert!(!(first && second), "filled twice");
+        assert!(hollowed || !first && !second, "filled, and never hollow");
+        let filled = first || second;
+        assert_eq!(is_hollow(&ground.hollow), hollowed && !filled);
+        let free = ground.free.load(Ordering::Relaxed);
+        assert_eq!(free, if hollowed && !filled { 0 } else { 0b110 }, "a chunk was lost");
+        match (hollowed, filled) {
+            (true, false) => "hollow",
+            (true, true) => "solid, filled once",
+            _ => "solid",
+        }
+    });
+}
+
+/// A region goes from hollow to solid and back while another thread fills it: whoever changes the memory
+/// finds it as the state says.
+#[test]
+fn hollow_region_is_filled_and_hollowed_again() {
+    explore("hollow_region_is_filled_and_hollowed_again", &["solid"], || {
+        let ground = Ground::new(0b110);
+        let in_turn: fn(&Ground) -> bool = |ground| {
+            ground.hollow_out();
+            ground.fill_up()
+        };
+        beside(&ground, [in_turn, in_turn]);
+        assert!(!is_hollow(&ground.hollow), "whoever hollows out fills up, or lets another do so");
+        assert_eq!(ground.free.load(Ordering::Relaxed), 0b110, "a chunk was lost");
+        "solid"
     });
 }
 

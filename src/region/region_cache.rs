@@ -19,9 +19,10 @@ use super::map::{self, Entry, EntryKind, MapLinks};
 use super::source::Origin;
 use crate::base::{address, at_address};
 use crate::config::{
-    COLD_REGIONS_MAX, REGION_BYTES, REGION_LOG2, RESERVE_REGIONS, WARM_BYTES_MAX, WARM_REGIONS_MAX,
+    CHUNK_BYTES, COLD_REGIONS_MAX, REGION_BYTES, REGION_LOG2, RESERVE_REGIONS, WARM_BYTES_MAX,
+    WARM_REGIONS_MAX,
 };
-use crate::os::{advise_huge_pages, purge};
+use crate::os::{advise_huge_pages, discard, purge};
 use crate::policy::HugePages;
 use crate::sync::{AtomicUsize, Ordering, TaggedStack};
 
@@ -76,6 +77,15 @@ pub(crate) fn acquire_region(
 /// # Safety
 /// 1. No block, thread or structure of the heap uses the region any more.
 pub(crate) unsafe fn release_region(region: RegionRef, sharing: Sharing, origin: Origin) {
+    if region.is_hollow() {
+        let base = region.base();
+        map::set(base, Entry::new(EntryKind::Nothing, 0, 0));
+        if let Some(start) = NonNull::new(at_address(base)) {
+            // SAFETY: (1) the header is what the system mapped of it still; (2) by this function's (1).
+            unsafe { discard(start, CHUNK_BYTES) };
+        }
+        return;
+    }
     match sharing {
         Sharing::Contents => {}
         Sharing::Addresses => {

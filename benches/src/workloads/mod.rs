@@ -18,6 +18,7 @@ mod larson;
 mod lru;
 mod mstress;
 mod phases;
+pub(crate) mod preload;
 mod realloc;
 pub(crate) mod regions;
 mod rptest;
@@ -66,6 +67,7 @@ pub(crate) const ALL: &[Workload] = &[
     kv::KV,
     bins::BINS,
     regions::REGIONS,
+    preload::PRELOAD,
 ];
 
 /// The workload called `name`.
