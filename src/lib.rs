@@ -20,7 +20,7 @@
 //! `std` nor `alloc` then (`default-features = false`).
 //!
 //! The rooms, each standing only on those before it: `config`, `error`, `policy`, `base` · `os`, `sync` ·
-//! `buffer`, `region` · `slab` · `cache` · `heap`.
+//! `buffer`, `region` · `slab` · `cache` · `heap` · `resource`.
 
 #![cfg_attr(not(feature = "std"), no_std)]
 #![cfg_attr(feature = "nightly", feature(allocator_api))]
@@ -50,6 +50,7 @@ mod slab;
 
 #[cfg(not(loom))]
 pub mod guide;
+pub mod resource;
 
 pub use allocator_api2;
 #[cfg(not(loom))]

@@ -15,21 +15,17 @@
 use core::ops::Deref;
 use core::ptr::NonNull;
 
-use super::chunks::{
-    claim_run, claim_run_at, fill_up, give_run, hollow_out, is_hollow, purge_run, settle_hollow,
-};
-use super::map;
-use super::source::Origin;
+use super::chunks::{claim_run, claim_run_at, give_run};
 use crate::base::{Colour, PARTIAL_CLASSES, address, align_down, at_address, bits_of, run_mask};
 use crate::config::{
     BITMAP_WORDS_MAX, CHUNK_BYTES, LINE_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
 };
-use crate::os::{advise_huge_pages, debug_check, map_here, os_page_bytes, unmap};
+use crate::os::{advise_huge_pages, debug_check};
 use crate::policy::HugePages;
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Bytes of one step of `reached`; a divisor of every OS page in use.
-const REACH_BYTES: usize = 4096;
+pub(super) const REACH_BYTES: usize = 4096;
 const REACH_STEPS: usize = CHUNK_BYTES / REACH_BYTES;
 
 /// Mark of a region whose thread heap is being built: that of no thread heap.
@@ -43,22 +39,22 @@ pub(crate) const CORE_AREA_BYTES: usize = 1536;
 const CORE_AREA: usize = HEAD_BYTES;
 
 /// Bytes of one page of the header; where it is matters for address translation, not to the OS.
-const PAGE_BYTES: usize = 4096;
-const UNIT_BYTES: usize = MAGAZINE_BYTES;
+pub(super) const PAGE_BYTES: usize = 4096;
+pub(super) const UNIT_BYTES: usize = MAGAZINE_BYTES;
 const PAGE_UNITS: usize = PAGE_BYTES / UNIT_BYTES;
 
 /// Units behind the core: the first page's magazines.
 const FIRST_PAGE_UNIT: usize = (CORE_AREA + CORE_AREA_BYTES) / UNIT_BYTES;
-const FIRST_PAGE_MAGAZINES: usize = PAGE_UNITS - FIRST_PAGE_UNIT;
+pub(super) const FIRST_PAGE_MAGAZINES: usize = PAGE_UNITS - FIRST_PAGE_UNIT;
 /// The busy page: the thread heap, shifted by some cache lines, two magazines and a bitmap.
 const BUSY_PAGES: usize = CHUNK_BYTES / PAGE_BYTES - 1;
 const BUSY_BITMAP: usize = PAGE_BYTES - UNIT_BYTES;
-const BUSY_MAGAZINES: usize = 2;
+pub(super) const BUSY_MAGAZINES: usize = 2;
 const BUSY_MAGAZINE: usize = BUSY_BITMAP - BUSY_MAGAZINES * UNIT_BYTES;
 const THREAD_COLOURS: usize = (BUSY_MAGAZINE - THREAD_AREA_BYTES) / LINE_BYTES + 1;
 /// The pages left over hold the other bitmaps, then magazines.
 const FURTHER_BITMAPS: usize = REGION_CHUNKS - 2;
-const FURTHER_MAGAZINES: usize = (BUSY_PAGES - 1) * PAGE_UNITS - FURTHER_BITMAPS;
+pub(super) const FURTHER_MAGAZINES: usize = (BUSY_PAGES - 1) * PAGE_UNITS - FURTHER_BITMAPS;
 const MAGAZINES: usize = BUSY_MAGAZINES + FIRST_PAGE_MAGAZINES + FURTHER_MAGAZINES;
 
 /// Chunks among which the first one taken is chosen: those of the first 2 MiB, so that a small
@@ -78,9 +74,9 @@ const _: () = assert!(MAGAZINES <= 64, "the header's magazines are the bits of o
 #[derive(Debug)]
 pub(crate) struct Region {
     /// Chunks free to take. Claimed and given by any thread of the heap, see `chunks`.
-    free: AtomicU64,
+    pub(super) free: AtomicU64,
     /// Header magazines free to take; same protocol as `free`.
-    magazines: AtomicU64,
+    pub(super) magazines: AtomicU64,
     /// Number of the region in its heap's roster. Written before the region is published.
     index: AtomicU32,
     /// Thread heap that prefers this region: its number plus one, 0 for none. Taken by an
@@ -92,8 +88,8 @@ pub(crate) struct Region {
     pub(crate) controls: [AtomicU64; REGION_CHUNKS],
     /// Chunks whose bitmap was used, and magazines that were: what the heap is charged for. Set by
     /// whoever claims the chunk or the magazine first; nothing depends on the order.
-    used_bitmaps: AtomicU64,
-    used_magazines: AtomicU64,
+    pub(super) used_bitmaps: AtomicU64,
+    pub(super) used_magazines: AtomicU64,
     /// Chunks that were free and reached at the last sweep, and at the one before. Hints: a claim
     /// clears them after the fact, and a sweep claims what it purges anyway.
     aged: [AtomicU64; 2],
@@ -101,12 +97,12 @@ pub(crate) struct Region {
     highest: AtomicU8,
     /// How much of each chunk was handed out since it was last known zero, in steps of 4 KiB.
     /// Written by the chunk's exclusive owner; read by statistics and purge.
-    reached: [AtomicU8; REGION_CHUNKS],
+    pub(super) reached: [AtomicU8; REGION_CHUNKS],
     /// Where in their runs the blocks of spans start, by first chunk. Written by the span's owner
     /// when the span is handed out.
     colours: [AtomicU8; REGION_CHUNKS],
     /// Whether the chunks have memory, see `chunks`. Written by their owner, and by who fills it up.
-    hollow: AtomicU8,
+    pub(super) hollow: AtomicU8,
 }
 
 /// A region by address; may be kept as long as its heap lives.
@@ -204,7 +200,7 @@ impl RegionRef {
     /// Returns the offset of the page that is used most, another one in neighbouring regions: what
     /// lies on the same page of many regions falls into the same sets of the translation buffers.
     #[inline]
-    fn busy_page(self) -> usize {
+    pub(super) fn busy_page(self) -> usize {
         PAGE_BYTES + self.colour() % BUSY_PAGES * PAGE_BYTES
     }
 
@@ -222,7 +218,7 @@ impl RegionRef {
         1 + self.colour() % FIRST_CHUNKS
     }
 
-    fn area<T>(self, offset_bytes: usize) -> NonNull<T> {
+    pub(super) fn area<T>(self, offset_bytes: usize) -> NonNull<T> {
         // SAFETY: the base is not null and the offset is inside the header chunk.
         unsafe { NonNull::new_unchecked(at_address(self.base() + offset_bytes)) }
     }
@@ -230,61 +226,6 @@ impl RegionRef {
     /// Tells the system the policy about huge pages for the whole region.
     pub(crate) fn advise_huge_pages(self, policy: HugePages) {
         advise_huge_pages(self.area(0), REGION_BYTES, policy);
-    }
-
-    /// Drops the contents of `run` chunks from `first` on, if all of them are free; returns the
-    /// bytes the system got back. They are out of the free word meanwhile, so nobody takes them.
-    pub(crate) fn purge_free_run(self, first: usize, run: usize, origin: Origin) -> usize {
-        let drop_contents = || {
-            let base = self.area::<u8>(first * CHUNK_BYTES);
-            // SAFETY: (1) whole chunks of a region mapped there; (2) claimed, and free before.
-            unsafe { origin.purge(base, run * CHUNK_BYTES) }
-        };
-        let (steps, was_taken) = purge_run(&self.free, &self.reached, first, run, drop_contents);
-        debug_check!(was_taken, "chunk-one-owner");
-        steps * REACH_BYTES
-    }
-
-    /// Drops the header's pages that only bitmaps and magazines lie on, if all chunks and all those
-    /// magazines are free; returns the bytes the heap was charged for them. The contents of a free
-    /// chunk's bitmap mean nothing. All of them are out of their free words meanwhile.
-    pub(crate) fn purge_free_header(self, origin: Origin) -> usize {
-        let further = run_mask(BUSY_MAGAZINES + FIRST_PAGE_MAGAZINES, FURTHER_MAGAZINES);
-        let used_magazines = self.used_magazines.load(Ordering::Relaxed) & further;
-        let used_bitmaps = self.used_bitmaps.load(Ordering::Relaxed);
-        if used_magazines == 0 && used_bitmaps == 0
-            || !claim_run_at(&self.free, 1, REGION_CHUNKS - 1)
-        {
-            return 0;
-        }
-        let (first, count) = (further.trailing_zeros() as usize, FURTHER_MAGAZINES);
-        let mut purged_bytes = 0;
-        if claim_run_at(&self.magazines, first, count) {
-            if self.purge_further_pages(origin) {
-                let used_magazines = self.used_magazines.fetch_and(!further, Ordering::Relaxed);
-                let used_bitmaps = self.used_bitmaps.swap(0, Ordering::Relaxed);
-                let units = (used_magazines & further).count_ones() + used_bitmaps.count_ones();
-                purged_bytes = units as usize * UNIT_BYTES;
-            }
-            give_run(&self.magazines, first, count);
-        }
-        self.give(1, REGION_CHUNKS - 1);
-        purged_bytes
-    }
-
-    /// Drops all pages of the header but the first and the busy one; returns whether the system
-    /// did so.
-    fn purge_further_pages(self, origin: Origin) -> bool {
-        let busy = self.busy_page();
-        let parts = [(PAGE_BYTES, busy), (busy + PAGE_BYTES, CHUNK_BYTES)];
-        // Pages of the system may be larger: what shares one with the two pages stays.
-        let page = os_page_bytes();
-        parts.into_iter().all(|(from, to)| {
-            let (from, to) = (from.next_multiple_of(page), to - to % page);
-            // SAFETY: (1) whole pages of a region mapped there; (2) the caller took all that lies on
-            // them out of the free words.
-            from >= to || unsafe { origin.purge(self.area(from), to - from) }
-        })
     }
 
     /// Frees every chunk and magazine of the region, which keeps its number and its lease.
@@ -377,53 +318,6 @@ impl RegionRef {
         let skipped = if offset_bytes > busy_page { PAGE_BYTES } else { 0 };
         let unit = (offset_bytes - skipped - PAGE_BYTES) / UNIT_BYTES;
         unit - FURTHER_BITMAPS + FIRST_PAGE_MAGAZINES + BUSY_MAGAZINES
-    }
-
-    /// Gives the addresses of all chunks back to the system if all of them are free, which has their
-    /// contents already; returns whether it did. The header stays.
-    pub(crate) fn hollow_out(self, slot: usize) -> bool {
-        let (chunks, bytes) = (REGION_CHUNKS - 1, REGION_BYTES - CHUNK_BYTES);
-        let unmap = || {
-            let is_reached = |reached: &AtomicU8| reached.load(Ordering::Relaxed) != 0;
-            if self.reached[1..].iter().any(is_reached) {
-                return false;
-            }
-            // Before the system may hand the addresses to others.
-            map::set_hollow_region(self.base(), slot);
-            // SAFETY: (1) a part of a region the system mapped, whole pages; (2) all chunks are the
-            // caller's.
-            let is_unmapped = unsafe { unmap(self.area(CHUNK_BYTES), bytes) };
-            if !is_unmapped {
-                map::relabel_region(self.base(), slot);
-            }
-            is_unmapped
-        };
-        hollow_out(&self.free, &self.hollow, 1, chunks, unmap)
-    }
-
-    /// Maps the chunks of a hollow region again; returns whether it was one and the system agreed.
-    pub(crate) fn fill_up(self, slot: usize) -> bool {
-        let (chunks, bytes) = (REGION_CHUNKS - 1, REGION_BYTES - CHUNK_BYTES);
-        let map = || {
-            let is_mapped = map_here(self.area(CHUNK_BYTES), bytes);
-            if is_mapped {
-                map::relabel_region(self.base(), slot);
-            }
-            is_mapped
-        };
-        fill_up(&self.free, &self.hollow, 1, chunks, map)
-    }
-
-    /// Decides whether the region is hollow, in a forked child whose parent had a thread that was changing
-    /// that: it is if the map says so. Its addresses may be lost to the child then.
-    pub(crate) fn settle_hollow(self) {
-        let says_so = map::lookup(self.base()).kind() == map::EntryKind::HollowRegion;
-        settle_hollow(&self.free, &self.hollow, 1, REGION_CHUNKS - 1, says_so);
-    }
-
-    /// Returns whether the chunks have no memory.
-    pub(crate) fn is_hollow(self) -> bool {
-        is_hollow(&self.hollow)
     }
 
     /// Takes a run of `count` chunks whose first is a multiple of `step`.

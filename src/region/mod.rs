@@ -21,6 +21,8 @@
 
 mod chunks;
 #[cfg(not(loom))]
+mod give_up;
+#[cfg(not(loom))]
 mod header;
 #[cfg(not(loom))]
 mod map;

@@ -4,6 +4,7 @@
 #![allow(dead_code, unused_imports, unused_macros, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
+pub(crate) mod contract;
 mod held;
 mod process;
 mod random;

@@ -21,6 +21,7 @@ mod phases;
 pub(crate) mod preload;
 mod realloc;
 pub(crate) mod regions;
+pub(crate) mod resources;
 mod rptest;
 mod thread_churn;
 mod waiting;
@@ -68,6 +69,7 @@ pub(crate) const ALL: &[Workload] = &[
     bins::BINS,
     regions::REGIONS,
     preload::PRELOAD,
+    resources::RESOURCES,
 ];
 
 /// The workload called `name`.
