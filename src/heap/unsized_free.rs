@@ -386,10 +386,28 @@ fn bin_word(class: usize) -> u8 {
 /// fault. A metadata block has the bin of size zero, which takes nothing.
 #[inline]
 fn slab_class_at(region: RegionRef, place: usize) -> Option<usize> {
+    // Acquire: what the maker of the run wrote is seen.
+    let word = region.controls[(place >> CHUNK_LOG2) % REGION_CHUNKS].load(Ordering::Acquire);
+    // The first chunk of a run, as nearly always: there is no need to know where the run starts.
+    match Control(word) {
+        control if control.is_slab() => class_if_start(control, place % CHUNK_BYTES),
+        _ => slab_class_behind(region, place),
+    }
+}
+
+/// [`slab_class_at`] for chunks that are not the first of a slab.
+#[cold]
+fn slab_class_behind(region: RegionRef, place: usize) -> Option<usize> {
     let (base, control) = run_around(region, place);
+    if control.is_slab() { class_if_start(control, place - base) } else { None }
+}
+
+/// Returns the class of a slab if a block starts `offset_bytes` into it.
+#[inline]
+fn class_if_start(control: Control, offset_bytes: usize) -> Option<usize> {
     let class = control.class();
     let step = STEPS[class % STEPS.len()];
-    (control.is_slab() && ((place - base) as u64).wrapping_mul(step) < step).then_some(class)
+    ((offset_bytes as u64).wrapping_mul(step) < step).then_some(class)
 }
 
 /// Returns the plain large block that starts at `place` in the heap in a slot, given as eight times
