@@ -1,7 +1,7 @@
 //! A task: what one child process runs, and which allocators take part in it.
 
 use crate::options::Options;
-use crate::workloads::{bins, preload, regions, resources};
+use crate::workloads::{bins, buffers, preload, regions, resources};
 use crate::{arena_subject, heap_subject, subject};
 
 /// Case of a workload at a number of threads.
@@ -48,6 +48,8 @@ pub(crate) enum Field {
     Parsers,
     /// Libraries to load in front of a program.
     Preloads,
+    /// Allocators inside one buffer.
+    Buffers,
     /// Memory resources that free blocks.
     Resources,
     /// Memory resources that free all at once, and their peer.
@@ -94,6 +96,7 @@ impl Field {
         let mut members = Vec::new();
         match self {
             Field::Preloads => add(&mut members, preload::ALLOCATORS, Rank::Peer),
+            Field::Buffers => add(&mut members, buffers::ALLOCATORS, Rank::Peer),
             Field::Resources => add(&mut members, resources::FREEING, Rank::Shown),
             Field::Bumps => add(&mut members, resources::BUMPING, Rank::Shown),
             Field::Bins => add(&mut members, bins::REPRESENTATIONS, Rank::Shown),

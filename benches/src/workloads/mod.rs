@@ -2,6 +2,7 @@
 
 pub(crate) mod bins;
 mod bins_kinds;
+pub(crate) mod buffers;
 mod bulk;
 mod cache_lines;
 mod churn;
@@ -70,6 +71,7 @@ pub(crate) const ALL: &[Workload] = &[
     regions::REGIONS,
     preload::PRELOAD,
     resources::RESOURCES,
+    buffers::BUFFERS,
 ];
 
 /// The workload called `name`.
