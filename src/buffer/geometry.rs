@@ -6,10 +6,11 @@
 //!
 //! *Neighbours*: stands on `base`; `part` lays a buffer out by it.
 
+use core::alloc::Layout;
+
 use super::bins::bins_for;
 use super::cells::{Bits, GRANULE_BYTES, NONE};
 use super::core_cache::CoreCache;
-use super::part::Part;
 use crate::base::align_up;
 use crate::error::HeapError;
 
@@ -36,17 +37,23 @@ pub(super) struct Geometry {
 }
 
 impl Geometry {
-    /// Lays out a buffer of `bytes` bytes at `address` with so many caches.
+    /// Lays out a buffer of `bytes` bytes at `address` with so many caches, and a part's head like
+    /// `head`.
     ///
     /// # Errors
     /// [`HeapError::BufferTooSmall`] with the bytes a buffer at this address needs.
-    pub(super) fn of(address: usize, bytes: usize, caches: usize) -> Result<Geometry, HeapError> {
+    pub(super) fn of(
+        head: Layout,
+        address: usize,
+        bytes: usize,
+        caches: usize,
+    ) -> Result<Geometry, HeapError> {
         let most = granules_max(bytes);
-        let least = Geometry::with_granules(address, bytes, caches, GRANULES_LOW, most);
+        let least = Geometry::with_granules(head, address, bytes, caches, GRANULES_LOW, most);
         let least = match least {
             Some((geometry, end)) if end <= bytes => geometry,
             _ => {
-                let needed_bytes = Geometry::bytes_needed(address, bytes, caches);
+                let needed_bytes = Geometry::bytes_needed(head, address, bytes, caches);
                 return Err(HeapError::BufferTooSmall { given_bytes: bytes, needed_bytes });
             }
         };
@@ -55,7 +62,7 @@ impl Geometry {
         let left = bytes - least.granules;
         let mut count = (GRANULES_LOW + left / bits_bytes * 8).min(most);
         loop {
-            match Geometry::with_granules(address, bytes, caches, count, most) {
+            match Geometry::with_granules(head, address, bytes, caches, count, most) {
                 Some((geometry, end)) if end <= bytes => return Ok(geometry),
                 _ if count > GRANULES_LOW => count -= 1,
                 _ => return Ok(least),
@@ -65,11 +72,11 @@ impl Geometry {
 
     /// Returns the bytes that a buffer at `address` needs, more than `bytes`. A longer one has more
     /// lists: what it needs is asked again until it is no more than there is.
-    fn bytes_needed(address: usize, bytes: usize, caches: usize) -> usize {
+    fn bytes_needed(head: Layout, address: usize, bytes: usize, caches: usize) -> usize {
         let mut bytes = bytes;
         loop {
             let most = granules_max(bytes);
-            match Geometry::with_granules(address, bytes, caches, GRANULES_LOW, most) {
+            match Geometry::with_granules(head, address, bytes, caches, GRANULES_LOW, most) {
                 Some((_, end)) if end > bytes => bytes = end,
                 Some(_) => return bytes,
                 None => return usize::MAX,
@@ -79,6 +86,7 @@ impl Geometry {
 
     /// Lays out `count` granules, of which there could be `most`; returns the end as well.
     fn with_granules(
+        head: Layout,
         address: usize,
         bytes: usize,
         cache_count: usize,
@@ -95,7 +103,7 @@ impl Geometry {
             Some(start)
         };
         let geometry = Geometry {
-            part: place(1, size_of::<Part>(), align_of::<Part>())?,
+            part: place(1, head.size(), head.align())?,
             caches: place(cache_count, size_of::<CoreCache>(), align_of::<CoreCache>())?,
             cache_count,
             bins: place(bin_count, size_of::<u32>(), align_of::<u32>())?,

@@ -7,6 +7,7 @@
 //!
 //! *Neighbours*: stands on `engine` and `geometry`; heaps are lists of parts.
 
+use core::alloc::Layout;
 use core::ptr::{self, NonNull};
 
 use super::bins::Bins;
@@ -50,7 +51,8 @@ impl Part {
         bytes: usize,
         caches: usize,
     ) -> Result<NonNull<Part>, HeapError> {
-        let geometry = Geometry::of(address(buffer.as_ptr()), bytes, caches)?;
+        let geometry =
+            Geometry::of(Layout::new::<Part>(), address(buffer.as_ptr()), bytes, caches)?;
         // SAFETY: [buffer-inside] all offsets of a geometry lie in its buffer.
         let at = |offset: usize| unsafe { buffer.add(offset) };
         let numbers = |offset, count| {
