@@ -9,6 +9,7 @@ mod support;
 
 use core::mem::MaybeUninit;
 
+use bumpalo::Bump;
 use polyheap::Heap;
 use polyheap::allocator_api2::alloc::Global;
 use polyheap::resource::{
@@ -27,16 +28,22 @@ use support::{Held, Random, SIZES, assert_disjoint, scaled};
 /// What a suite gets: the resource, and the heap at its end.
 type Dyn<'a> = &'a dyn MemoryResource;
 
-/// Makes a test of each suite for each resource: `name: heap => a resource over &Heap`.
+/// Bytes of the buffer for a resource that has one: odd, and it begins off any alignment.
+const BUFFER_BYTES: usize = 100_003;
+
+/// Makes a test of each suite for each resource: `name: heap, buffer => a resource over them`, with
+/// what it refers to in brackets before it.
 macro_rules! conforms {
-    ($($name:ident: $heap:ident => $resource:expr;)+) => {
+    ($($name:ident: $heap:ident, $buffer:ident => [$($setup:stmt),*] $resource:expr;)+) => {
         $(mod $name {
             use super::*;
 
             fn run(suite: impl Fn(&Dyn<'_>, &Heap)) {
                 let mut heap = Heap::new();
                 {
-                    let $heap = &heap;
+                    let mut memory = vec![MaybeUninit::<u8>::uninit(); BUFFER_BYTES + 3];
+                    let ($heap, $buffer) = (&heap, &mut memory[3..]);
+                    $($setup)*
                     let resource = $resource;
                     suite(&(&resource as Dyn<'_>), &heap);
                 }
@@ -71,52 +78,51 @@ macro_rules! conforms {
 }
 
 conforms! {
-    counting: heap => Counting::new(heap);
-    budget: heap => Budget::new(heap, usize::MAX);
-    traced: heap => Traced::<_, 64>::new(heap);
-    zeroizing: heap => Zeroizing::new(heap);
-    failing_never: heap => Failing::new(heap, FailWhen::Never);
-    fallback_from_nothing: heap => Fallback::new(Null, heap);
-    fallback_from_a_buffer: heap => Fallback::new(Monotonic::with_buffer(leaked(1 << 16), Null), heap);
-    fallback_from_another_heap: heap => Fallback::new(Budget::new(Heap::new(), 100_000), heap);
-    segregate: heap => Segregate::new(1_000, Heap::new(), heap);
-    segregate_one_heap: heap => Segregate::new(4_096, heap, heap);
-    monotonic: heap => Monotonic::new(heap);
-    monotonic_with_buffer: heap => Monotonic::with_buffer(leaked(100_003), heap);
-    pool: heap => Pool::new(heap);
-    foreign_global: heap => { let _ = heap; Global };
+    counting: heap, _buffer => [] Counting::new(heap);
+    budget: heap, _buffer => [] Budget::new(heap, usize::MAX);
+    traced: heap, _buffer => [] Traced::<_, 64>::new(heap);
+    zeroizing: heap, _buffer => [] Zeroizing::new(heap);
+    failing_never: heap, _buffer => [] Failing::new(heap, FailWhen::Never);
+    fallback_from_nothing: heap, _buffer => [] Fallback::new(Null, heap);
+    fallback_from_a_buffer: heap, buffer => []
+        Fallback::new(Monotonic::with_buffer(buffer, Null), heap);
+    fallback_from_another_heap: heap, _buffer => []
+        Fallback::new(Budget::new(Heap::new(), 100_000), heap);
+    segregate: heap, _buffer => [] Segregate::new(1_000, Heap::new(), heap);
+    segregate_one_heap: heap, _buffer => [] Segregate::new(4_096, heap, heap);
+    monotonic: heap, _buffer => [] Monotonic::new(heap);
+    monotonic_with_buffer: heap, buffer => [] Monotonic::with_buffer(buffer, heap);
+    pool: heap, _buffer => [] Pool::new(heap);
 
-    counting_budget_traced: heap => Counting::new(Budget::new(Traced::<_, 8>::new(heap), 1 << 40));
-    zeroizing_segregate_pool: heap => Zeroizing::new(Segregate::new(512, Pool::new(heap), heap));
-    pool_monotonic_counting: heap => Pool::new(Monotonic::new(Counting::new(heap)));
-    monotonic_pool_zeroizing: heap => Monotonic::new(Pool::new(Zeroizing::new(heap)));
-    pool_zeroizing_counting: heap => Pool::new(Zeroizing::new(Counting::new(heap)));
-    traced_fallback_budget: heap =>
+    counting_budget_traced: heap, _buffer => []
+        Counting::new(Budget::new(Traced::<_, 8>::new(heap), 1 << 40));
+    zeroizing_segregate_pool: heap, _buffer => []
+        Zeroizing::new(Segregate::new(512, Pool::new(heap), heap));
+    pool_monotonic_counting: heap, buffer => []
+        Pool::new(Monotonic::with_buffer(buffer, Counting::new(heap)));
+    monotonic_pool_zeroizing: heap, _buffer => [] Monotonic::new(Pool::new(Zeroizing::new(heap)));
+    pool_zeroizing_counting: heap, _buffer => [] Pool::new(Zeroizing::new(Counting::new(heap)));
+    traced_fallback_budget: heap, _buffer => []
         Traced::<_, 4>::new(Fallback::new(Budget::new(Heap::new(), 50_000), heap));
-    segregate_pool_fallback_failing: heap => Segregate::new(
+    segregate_pool_fallback_failing: heap, _buffer => [] Segregate::new(
         100,
         Pool::new(heap),
         Fallback::new(Failing::new(Heap::new(), FailWhen::LargerThan(1 << 20)), heap),
     );
-    counting_by_reference_three_deep: heap => {
-        let inner = Box::leak(Box::new(Heap::new()));
-        let budget = Box::leak(Box::new(Budget::new(&*inner, usize::MAX)));
-        let traced = Box::leak(Box::new(Traced::<_, 4>::new(&*budget)));
-        let _ = heap;
-        Counting::new(&*traced)
-    };
-    counting_by_dyn_three_deep: heap => {
-        let budget: &'static Budget<Heap> = Box::leak(Box::new(Budget::new(Heap::new(), usize::MAX)));
-        let pool = Box::leak(Box::new(Pool::new(budget as &'static dyn MemoryResource)));
-        let _ = heap;
-        Counting::new(&*pool as &'static dyn MemoryResource)
-    };
-}
-
-/// Memory for a resource whose buffer must live as long as its type says.
-fn leaked(bytes: usize) -> &'static mut [MaybeUninit<u8>] {
-    // Begins off any alignment.
-    &mut Box::leak(vec![MaybeUninit::uninit(); bytes + 3].into_boxed_slice())[3..]
+    counting_by_reference_three_deep: heap, _buffer => [
+        let budget = Budget::new(heap, usize::MAX),
+        let traced = Traced::<_, 4>::new(&budget)
+    ] Counting::new(&traced);
+    fallback_by_reference_three_deep: heap, buffer => [
+        let other = Heap::new(),
+        let near = Monotonic::with_buffer(buffer, Null),
+        let failing = Failing::new(&other, FailWhen::LargerThan(1 << 20)),
+        let far = Fallback::new(&failing, heap)
+    ] Fallback::new(&near, &far);
+    counting_by_dyn_three_deep: heap, _buffer => [
+        let budget = Budget::new(heap, usize::MAX),
+        let pool = Pool::new(&budget as Dyn<'_>)
+    ] Counting::new(&pool as Dyn<'_>);
 }
 
 fn every_size_is_served_and_comes_back(alloc: &Dyn<'_>, _: &Heap) {
@@ -150,6 +156,21 @@ fn zero_size_blocks_grow_and_others_shrink_to_zero(alloc: &Dyn<'_>, _: &Heap) {
 /// Fewer steps and smaller blocks than for heaps: a monotonic resource keeps all of them.
 fn random_operations_never_overlap(alloc: &Dyn<'_>, _: &Heap) {
     contract::random_operations(alloc, scaled(40_000), 100_000, |_| ());
+}
+
+/// Foreign allocators promise no more than the trait asks: they may move a block that need not be.
+#[test]
+fn foreign_allocators_conform_behind_the_trait() {
+    let unused = Heap::new();
+    for alloc in [&Global as Dyn<'_>, &Counting::new(Global), &Pool::new(Global), &&Bump::new()] {
+        any_length_between_the_one_asked_for_and_the_one_returned_frees(&alloc, &unused);
+        a_refused_growth_leaves_the_block_as_it_was(&alloc, &unused);
+        zero_size_requests_are_aligned_and_take_nothing(&alloc, &unused);
+        zero_size_blocks_grow_and_others_shrink_to_zero(&alloc, &unused);
+        resizing_may_change_the_alignment_either_way(&alloc, &unused);
+        slack_is_never_taken_for_contents(&alloc, &unused);
+        random_operations_never_overlap(&alloc, &unused);
+    }
 }
 
 /// Every resource refuses by turns, in every function; what it refused to resize is as it was.

@@ -97,10 +97,8 @@ fn an_index_over_twelve_resources_is_the_same_index() {
     let traced = Traced::<_, 256>::new(&heap);
     let failing = Failing::new(&heap, FailWhen::LargerThan(8 << 20));
     let by_size = Segregate::new(64, Pool::new(&heap), &shared);
-    let near = Fallback::new(
-        Monotonic::with_buffer(Box::leak(vec![MaybeUninit::uninit(); 1000].into()), Null),
-        &heap,
-    );
+    let mut small = [MaybeUninit::uninit(); 1_000];
+    let near = Fallback::new(Monotonic::with_buffer(&mut small, Null), &heap);
     let bump = &bump;
     let resources: [(&str, &dyn MemoryResource); 14] = [
         ("heap", &heap),

@@ -153,6 +153,16 @@ impl<'b, U: MemoryResource> Monotonic<'b, U> {
     }
 
     /// Gives everything back to the upstream and begins with the buffer again.
+    ///
+    /// No container can be in it meanwhile:
+    ///
+    /// ```compile_fail
+    /// use polyheap::{Heap, allocator_api2::boxed::Box, resource::Monotonic};
+    /// let mut scratch = Monotonic::new(Heap::new());
+    /// let value = Box::new_in(1, &scratch);
+    /// scratch.release();
+    /// assert_eq!(*value, 1);
+    /// ```
     pub fn release(&mut self) {
         // SAFETY: `&mut self`: nobody uses a block any more; all chunks are the upstream's.
         unsafe { self.chunks.release(&self.upstream, 0) };

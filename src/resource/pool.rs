@@ -57,7 +57,14 @@ const LISTS: usize = 128;
 /// [`release`](Pool::release) or the drop. `&Pool` is the allocator.
 ///
 /// # Concurrency
-/// One thread at a time; `Send` if the upstream is.
+/// One thread at a time; `Send` if the upstream is. Containers in it stay on its thread:
+///
+/// ```compile_fail
+/// use polyheap::{Heap, allocator_api2::boxed::Box, resource::Pool};
+/// let pool = Pool::new(Heap::new());
+/// let value = Box::new_in(1, &pool);
+/// std::thread::scope(|scope| { scope.spawn(|| drop(value)); });
+/// ```
 ///
 /// # Examples
 /// ```
@@ -170,6 +177,16 @@ impl<U: MemoryResource> Pool<U> {
     }
 
     /// Gives everything back to the upstream, blocks that were leaked included.
+    ///
+    /// No container can be in it meanwhile:
+    ///
+    /// ```compile_fail
+    /// use polyheap::{Heap, allocator_api2::boxed::Box, resource::Pool};
+    /// let mut pool = Pool::new(Heap::new());
+    /// let value = Box::new_in(1, &pool);
+    /// pool.release();
+    /// assert_eq!(*value, 1);
+    /// ```
     pub fn release(&mut self) {
         for freed in &mut self.freed {
             *freed = List::empty();
