@@ -367,6 +367,39 @@ fn growth_by_small_steps_moves_seldom() {
     });
 }
 
+/// A block that grows has room where it goes, and leaves no pages behind: its way to 3 MB takes little more
+/// than it has in the end, also where the regions in use have pockets only.
+#[test]
+fn growth_by_small_steps_takes_little_more_than_it_ends_with() {
+    alone("growth_by_small_steps_takes_little_more_than_it_ends_with", LIMIT, || {
+        for mut heap in heaps() {
+            let pockets: Vec<Held> = (0..90).map(|_| held(&heap, 2 * 65_536 - 5_000)).collect();
+            let mut kept = Vec::new();
+            for (number, pocket) in pockets.into_iter().enumerate() {
+                if number % 2 == 0 { kept.push(pocket) } else { pocket.free(&&heap) }
+            }
+            heap.trim();
+            let (before, last) = (current_resident_bytes(), 3_200_000);
+            let mut block = Held::new(&&heap, bytes(8), 1).unwrap();
+            let (mut copied, mut most) = (0, 0);
+            for size in (8..=last).step_by(800) {
+                let start = block.block;
+                block.grow(&&heap, bytes(size)).unwrap();
+                block.fill();
+                if block.block != start {
+                    copied += size;
+                }
+                most = most.max(current_resident_bytes().saturating_sub(before));
+            }
+            assert!(copied <= 2 * last, "{copied} bytes copied");
+            assert!(most <= last * 8 / 5, "{most} bytes resident");
+            block.free(&&heap);
+            kept.into_iter().for_each(|block| block.free(&&heap));
+            assert_eq!(heap.verify(), Ok(()));
+        }
+    });
+}
+
 #[test]
 fn fresh_zeroed_memory_is_not_touched() {
     alone("fresh_zeroed_memory_is_not_touched", LIMIT, || {

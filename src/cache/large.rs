@@ -23,7 +23,7 @@ use super::large_cache::LargeCache;
 use super::store::Store;
 use super::thread_heap::ThreadHeap;
 use crate::base::{
-    LARGE_CLASSES, Large, MAPPING_CLASSES, SPAN_CLASSES, address, at_address, is_aligned,
+    Colour, LARGE_CLASSES, Large, MAPPING_CLASSES, SPAN_CLASSES, address, at_address, is_aligned,
     large_class_bytes,
 };
 use crate::config::{CHUNK_BYTES, REGION_BYTES};
@@ -79,9 +79,24 @@ pub(crate) fn keep_quickly(
 /// Chooses where a block starts in the run or mapping that `inside` lies in, at its first unit.
 #[inline(always)]
 pub(crate) fn hand_out(inside: usize, large: Large) -> usize {
+    let base = base_of(inside, large);
+    hand_out_with(base, large, large.colour(base))
+}
+
+/// [`hand_out`] of a block that grows: it starts where its run does, or it would have to move where a
+/// length leaves no slack.
+pub(crate) fn hand_out_at_start(inside: usize, large: Large) -> usize {
+    hand_out_with(base_of(inside, large), large, large.colour_at(0))
+}
+
+#[inline(always)]
+fn base_of(inside: usize, large: Large) -> usize {
     let unit_bytes = if large.is_span() { CHUNK_BYTES } else { REGION_BYTES };
-    let base = inside & !(unit_bytes - 1);
-    let colour = large.colour(base);
+    inside & !(unit_bytes - 1)
+}
+
+#[inline(always)]
+fn hand_out_with(base: usize, large: Large, colour: Colour) -> usize {
     if large.is_span() {
         // SAFETY: [kept-once] spans lie in regions of this heap.
         let region = unsafe { RegionRef::of(base) };
@@ -104,6 +119,20 @@ fn take_span(store: &Store, large: Large) -> LargeBlock {
     };
     store.count_taken(large.bytes);
     LargeBlock { pointer: at_address(hand_out(span.base(), large)), is_zero }
+}
+
+/// Takes a run or a mapping for a block that grows, and may grow further; null without memory.
+pub(crate) fn take_growing(store: &Store, large: Large) -> *mut u8 {
+    if !large.is_span() {
+        let taken = take_mapping(store, large).pointer;
+        if !taken.is_null() {
+            return at_address(hand_out_at_start(address(taken), large));
+        }
+        return taken;
+    }
+    let Some((span, _)) = store.take_growing_span(large.chunks()) else { return ptr::null_mut() };
+    store.count_taken(large.bytes);
+    at_address(hand_out_at_start(span.base(), large))
 }
 
 fn take_mapping(store: &Store, large: Large) -> LargeBlock {

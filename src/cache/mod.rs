@@ -57,8 +57,8 @@ pub(crate) use direct::{give_block, take_block};
 pub(crate) use exchange::{drain_depots, free_at_home, give_with_spares};
 #[cfg(not(loom))]
 pub(crate) use large::{
-    Resized, drain_kept_mappings, free_chunk, free_large, hand_out, keep_quickly, resize_large,
-    take_kept, take_large,
+    Resized, drain_kept_mappings, free_chunk, free_large, hand_out, hand_out_at_start,
+    keep_quickly, resize_large, take_growing, take_kept, take_large,
 };
 #[cfg(not(loom))]
 pub(crate) use large_cache::LargeCache;

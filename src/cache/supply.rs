@@ -17,6 +17,7 @@
 use super::store::Store;
 use super::summary::Look;
 use crate::base::{shares_lines, slab_run_chunks};
+use crate::config::SPAN_CHUNKS_MAX;
 use crate::region::RegionRef;
 use crate::slab::{Settled, Slab, Span};
 use crate::sync::Ordering;
@@ -136,6 +137,24 @@ impl Store {
             return found;
         }
         create(self.add_region(0)?)
+    }
+
+    /// Takes a span of `chunks` chunks for a block that grows: where it has room for as long as it is a span,
+    /// in a new region if need be. A block that grows by small steps would move from pocket to pocket
+    /// otherwise, and leave as many dirty pages behind as it has in the end.
+    pub(crate) fn take_growing_span(&self, chunks: usize) -> Option<(Span, bool)> {
+        let room = SPAN_CHUNKS_MAX;
+        let create = |region| {
+            let span = Span::create_with_room(region, chunks, room, |bytes| self.charge(bytes));
+            self.mark_again(region, span.is_none());
+            span
+        };
+        let before = self.account.refusals();
+        let roomy = self.find_roomy(create);
+        if roomy.is_some() || self.account.refusals() != before {
+            return roomy;
+        }
+        self.add_region(0).and_then(create).or_else(|| self.take_span(chunks, 1))
     }
 
     /// Acts on what became of a slab that was settled or left.

@@ -104,10 +104,12 @@ impl Heap {
             return Some(resized);
         }
         let is_large = tail == Tail::Zeroed && large_of(to).is_some();
-        let moved = match is_large {
+        let growing = Large::of_plain(to.size(), to.align());
+        let moved = match growing {
             // Fresh memory needs no clearing.
-            true => self.allocate_zeroed_block(to)?,
-            false => NonNull::new(self.allocate_block(to).block)?,
+            _ if is_large => self.allocate_zeroed_block(to)?,
+            Some(large) if to.size() > from.size() => NonNull::new(self.take_growing(large))?,
+            _ => NonNull::new(self.allocate_block(to).block)?,
         };
         // SAFETY: both blocks have at least `kept_bytes` bytes, and a fresh block overlaps none.
         unsafe { moved.copy_from_nonoverlapping(block, kept_bytes) };
@@ -116,8 +118,7 @@ impl Heap {
             unsafe { zero_from(moved, kept_bytes, block_bytes(to)) };
         }
         match large_of(from).filter(|from| from.is_span()) {
-            // Not kept: the chunks behind a block that grows melt into a run for its next move.
-            Some(from) => self.free_unkept(from, block),
+            Some(from) => self.free_outgrown(from, large_of(to), block),
             // SAFETY: (1) and (2) by this function's contract.
             None => unsafe { self.deallocate_block(block, from) },
         }

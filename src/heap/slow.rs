@@ -14,13 +14,15 @@ use super::handle::Granted;
 use super::sweep::{sweep_beside, sweep_now_and_then};
 use super::trim::trim_process_wholly;
 use super::{Heap, thread};
-use crate::base::{Large, Tier, address, at_address, class_of, slab_block_bytes};
+use crate::base::{Large, Tier, address, at_address, class_of, run_mask, slab_block_bytes};
 use crate::cache::{
     ThreadHeap, free_at_home, free_large, free_stray, give_block, give_with_spares, hand_out,
-    keep_quickly, recirculate, refill, take_block, take_kept, take_large,
+    hand_out_at_start, keep_quickly, recirculate, refill, take_block, take_growing, take_kept,
+    take_large,
 };
-use crate::config::ALIGN_BYTES_MAX;
+use crate::config::{ALIGN_BYTES_MAX, CHUNK_BYTES};
 use crate::os::{FaultKind, FaultSite, fault};
+use crate::region::RegionRef;
 use crate::sync::Ordering;
 
 impl Heap {
@@ -135,6 +137,18 @@ impl Heap {
         (block, is_zero)
     }
 
+    /// Allocates a large block for one that grows.
+    pub(super) fn take_growing(&self, large: Large) -> *mut u8 {
+        if !large.is_span() {
+            // What the thread keeps is warm.
+            let kept = take_kept(thread::current(self.entry()), large.class);
+            if kept != 0 {
+                return at_address(hand_out_at_start(kept, large));
+            }
+        }
+        self.allocate_with(|core| take_growing(&core.store, large))
+    }
+
     /// Calls `take` with the core; once more when a limit was in the way and something could be
     /// given back. Counts what is denied.
     fn allocate_with(&self, mut take: impl FnMut(&HeapCore) -> *mut u8) -> *mut u8 {
@@ -189,10 +203,19 @@ impl Heap {
         sweep_beside(core);
     }
 
-    /// Frees a large block without keeping it for the thread.
-    pub(super) fn free_unkept(&self, large: Large, block: NonNull<u8>) {
+    /// Frees the span that a block which was resized has left for a block like `to`. Not kept: the chunks
+    /// behind a block that grows melt into a run for its next move. A block that becomes a mapping comes
+    /// back to no span: its pages go back at once, or it would hold them twice until they decay.
+    pub(super) fn free_outgrown(&self, from: Large, to: Option<Large>, block: NonNull<u8>) {
         let block = address(block.as_ptr());
-        free_large(&self.core_of(block).store, None, large, block);
+        let store = &self.core_of(block).store;
+        free_large(store, None, from, block);
+        if to.is_some_and(|to| !to.is_span()) && store.policy.decay_ms != u32::MAX {
+            // SAFETY: a span of this heap, just freed: its region stays.
+            let region = unsafe { RegionRef::of(block) };
+            let first = (block - region.base()) / CHUNK_BYTES;
+            store.purge_chunks(region, run_mask(first, from.chunks()), || false);
+        }
     }
 
     /// Returns the core, to free `block`.

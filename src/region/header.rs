@@ -16,7 +16,9 @@ use core::ops::Deref;
 use core::ptr::NonNull;
 
 use super::chunks::{claim_run, claim_run_at, give_run};
-use crate::base::{Colour, PARTIAL_CLASSES, address, align_down, at_address, bits_of, run_mask};
+use crate::base::{
+    Colour, PARTIAL_CLASSES, address, align_down, at_address, bits_of, find_run, run_mask,
+};
 use crate::config::{
     BITMAP_WORDS_MAX, CHUNK_BYTES, LINE_BYTES, MAGAZINE_BYTES, REGION_BYTES, REGION_CHUNKS,
 };
@@ -318,6 +320,21 @@ impl RegionRef {
         let skipped = if offset_bytes > busy_page { PAGE_BYTES } else { 0 };
         let unit = (offset_bytes - skipped - PAGE_BYTES) / UNIT_BYTES;
         unit - FURTHER_BITMAPS + FIRST_PAGE_MAGAZINES + BUSY_MAGAZINES
+    }
+
+    /// Takes a run of `count` chunks whose first is a multiple of `step`, at the start of one of `room` free
+    /// chunks.
+    pub(crate) fn claim_with_room(self, count: usize, room: usize, step: usize) -> Option<usize> {
+        let from = self.first_chunk();
+        let free = self.free_chunks();
+        let preferred = find_run(free & (u64::MAX << from), room, step);
+        let first = preferred.or_else(|| find_run(free, room, step))?;
+        // Where another thread came in between, there is no such run any more.
+        let is_mine = self.claim_at(first, count);
+        if is_mine {
+            self.forget_age(run_mask(first, count));
+        }
+        is_mine.then_some(first)
     }
 
     /// Takes a run of `count` chunks whose first is a multiple of `step`.

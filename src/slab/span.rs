@@ -38,7 +38,26 @@ impl Span {
         step: usize,
         charge: impl Fn(usize) -> bool,
     ) -> Option<(Span, bool)> {
-        let first = region.claim(chunks, step)?;
+        Span::create_at(region, region.claim(chunks, step)?, chunks, charge)
+    }
+
+    /// [`create`](Span::create) at the start of `room` free chunks.
+    pub(crate) fn create_with_room(
+        region: RegionRef,
+        chunks: usize,
+        room: usize,
+        charge: impl Fn(usize) -> bool,
+    ) -> Option<(Span, bool)> {
+        Span::create_at(region, region.claim_with_room(chunks, room, 1)?, chunks, charge)
+    }
+
+    /// Makes a span of chunks that the caller took.
+    fn create_at(
+        region: RegionRef,
+        first: usize,
+        chunks: usize,
+        charge: impl Fn(usize) -> bool,
+    ) -> Option<(Span, bool)> {
         let bytes = chunks * CHUNK_BYTES;
         let new_bytes = region.newly_reached_bytes(first, bytes);
         if new_bytes != 0 && !charge(new_bytes) {
