@@ -381,18 +381,19 @@ fn growth_by_small_steps_takes_little_more_than_it_ends_with() {
             heap.trim();
             let (before, last) = (current_resident_bytes(), 3_200_000);
             let mut block = Held::new(&&heap, bytes(8), 1).unwrap();
-            let (mut copied, mut most) = (0, 0);
+            let (mut moves, mut most) = (0, 0);
             for size in (8..=last).step_by(800) {
                 let start = block.block;
                 block.grow(&&heap, bytes(size)).unwrap();
                 block.fill();
-                if block.block != start {
-                    copied += size;
+                if block.block != start && (32_768..1_800_000).contains(&size) {
+                    moves += 1;
                 }
                 most = most.max(current_resident_bytes().saturating_sub(before));
             }
-            assert!(copied <= 2 * last, "{copied} bytes copied");
-            assert!(most <= last * 8 / 5, "{most} bytes resident");
+            eprintln!("{moves} moves as a span, {most} bytes resident at most");
+            assert!(moves <= 2, "{moves} moves as a span");
+            assert!(most <= last * 3 / 4, "{most} bytes resident beyond what was free before");
             block.free(&&heap);
             kept.into_iter().for_each(|block| block.free(&&heap));
             assert_eq!(heap.verify(), Ok(()));
