@@ -30,6 +30,9 @@ pub(crate) const SPAN_CHUNKS_MAX: usize = 28;
 /// Bytes of the largest mapping that has a size class.
 pub(crate) const MAPPING_CLASS_BYTES_MAX: usize = 64 * 1024 * 1024;
 
+/// Bytes from which on a mapping that grows asks for huge pages. Two of them fit it.
+pub(crate) const HUGE_GROWTH_BYTES_LOW: usize = 4 * 1024 * 1024;
+
 /// Bytes of the largest alignment served: 1 GiB. Beyond it every request is refused.
 pub(crate) const ALIGN_BYTES_MAX: usize = 1 << 30;
 

@@ -54,8 +54,9 @@ impl Default for Decay {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[non_exhaustive]
 pub enum HugePages {
-    /// Mappings follow the system's setting. Regions use small pages: a small heap fills a small
-    /// part of one, and stays small on a system set to "always".
+    /// Mappings follow the system's setting, and from 4 MiB on ask for huge pages when they grow. Regions
+    /// use small pages: a small heap fills a small part of one, and stays small on a system set to
+    /// "always".
     #[default]
     System,
     /// The system is asked for huge pages for mappings, and for every region but the first.

@@ -10,8 +10,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use polyheap::Heap;
 use polyheap::allocator_api2::alloc::{Allocator, Layout};
+use polyheap::{Heap, HugePages};
 
 use support::{
     Held, Random, alone, assert_disjoint, current_resident_bytes, minor_faults, run_to_the_end,
@@ -399,6 +399,51 @@ fn growth_by_small_steps_takes_little_more_than_it_ends_with() {
             assert_eq!(heap.verify(), Ok(()));
         }
     });
+}
+
+/// Returns the kernel's flags of the mapping that `place` lies in.
+fn mapping_flags(place: NonNull<u8>) -> String {
+    let place = place.as_ptr() as usize;
+    let text = fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+    let mut is_there = false;
+    for line in text.lines() {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        if let Some((Some(start), Some(end))) = range.map(|(a, b)| (number(a), number(b))) {
+            is_there = (start..end).contains(&place);
+        } else if is_there && line.starts_with("VmFlags:") {
+            return line.to_string();
+        }
+    }
+    String::new()
+}
+
+/// A page fault for every 4 KiB of what was added takes longer than copying would have.
+#[test]
+fn a_mapping_that_grows_asks_for_huge_pages_unless_told_otherwise() {
+    if fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").is_err() {
+        return;
+    }
+    let grown = |heap: &Heap| {
+        let mut block = held(heap, 3 * MIB);
+        for size in [5 * MIB, 11 * MIB, 29 * MIB] {
+            block.grow(&heap, bytes(size)).unwrap();
+        }
+        let flags = mapping_flags(block.block);
+        block.free(&heap);
+        flags
+    };
+    let flags = grown(&Heap::new());
+    assert!(flags.contains(" hg"), "{flags}");
+    let flags = grown(&Heap::builder().huge_pages(HugePages::Never).build());
+    assert!(!flags.contains(" hg"), "{flags}");
+    let heap = Heap::new();
+    let fixed = held(&heap, 29 * MIB);
+    assert!(
+        !mapping_flags(fixed.block).contains(" hg"),
+        "what does not grow is left to the system"
+    );
+    fixed.free(&&heap);
 }
 
 #[test]

@@ -26,12 +26,13 @@ use crate::base::{
     Colour, LARGE_CLASSES, Large, MAPPING_CLASSES, SPAN_CLASSES, address, at_address, is_aligned,
     large_class_bytes,
 };
-use crate::config::{CHUNK_BYTES, REGION_BYTES};
+use crate::config::{CHUNK_BYTES, HUGE_GROWTH_BYTES_LOW, REGION_BYTES};
 use crate::os::FaultKind;
+use crate::policy::HugePages;
 use crate::region::{
-    EntryKind, RegionRef, adopt_cached_mapping, lookup, map_block, mapping_at, mapping_bytes,
-    mapping_colour, mapping_place, retire_mapping, set_mapping_colour, set_mapping_kept,
-    set_mapping_live,
+    EntryKind, RegionRef, adopt_cached_mapping, advise_mapping, lookup, map_block, mapping_at,
+    mapping_bytes, mapping_colour, mapping_place, retire_mapping, set_mapping_colour,
+    set_mapping_kept, set_mapping_live,
 };
 use crate::slab::Span;
 use crate::sync::Ordering;
@@ -420,6 +421,15 @@ fn resize_mapping(store: &Store, block: usize, from: Large, to: Large) -> Resize
     Resized::At { block: at_address(base + colour.offset_bytes()), zero_from }
 }
 
+/// Asks for huge pages for a mapping that grew, unless the policy says otherwise: what was added is about
+/// to be written, and a fault for each small page takes longer than copying would. For all of it, as a
+/// mapping with two sorts of advice cannot grow further.
+fn advise_growth(store: &Store, base: usize, bytes: usize) {
+    if store.policy.huge_pages == HugePages::System {
+        advise_mapping(base, bytes, HugePages::Always);
+    }
+}
+
 /// Makes a mapping of `from` bytes one for `large`, in place or elsewhere; returns its address.
 fn remap(store: &Store, base: usize, from: usize, large: Large) -> Option<usize> {
     if !store.policy.origin.is_system() {
@@ -446,6 +456,9 @@ fn remap(store: &Store, base: usize, from: usize, large: Large) -> Option<usize>
     if more != 0 {
         store.mapped_bytes.fetch_add(more, Ordering::Relaxed);
         store.count_taken(more);
+        if let Some(base) = result.filter(|_| to >= HUGE_GROWTH_BYTES_LOW) {
+            advise_growth(store, base, to);
+        }
     } else {
         store.mapped_bytes.fetch_sub(from - to, Ordering::Relaxed);
         store.count_given(from - to);

@@ -79,6 +79,13 @@ pub(crate) fn map_block(
     Some((block, bytes))
 }
 
+/// Tells the system the policy about huge pages for the mapping at `base`.
+pub(crate) fn advise_mapping(base: usize, bytes: usize, policy: HugePages) {
+    if let Some(block) = NonNull::new(at_address(base)) {
+        advise_huge_pages(block, bytes, policy);
+    }
+}
+
 /// Takes a mapping of `bytes` out of the process's cache for the heap in `slot`.
 pub(crate) fn adopt_cached_mapping(
     slot: usize,

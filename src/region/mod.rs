@@ -45,9 +45,9 @@ pub(crate) use map::{
 };
 #[cfg(not(loom))]
 pub(crate) use mapping::{
-    adopt_cached_mapping, cached_mapping_bytes, drop_cached_mappings, map_block, mapping_at,
-    mapping_bytes, mapping_place, move_mapping, owner_slot, relabel_mapping, resize_mapping,
-    retire_mapping, set_mapping_kept, set_mapping_live, was_mapping_of,
+    adopt_cached_mapping, advise_mapping, cached_mapping_bytes, drop_cached_mappings, map_block,
+    mapping_at, mapping_bytes, mapping_place, move_mapping, owner_slot, relabel_mapping,
+    resize_mapping, retire_mapping, set_mapping_kept, set_mapping_live, was_mapping_of,
 };
 pub(crate) use mapping_depot::MappingDepot;
 #[cfg(not(loom))]
