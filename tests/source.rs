@@ -7,6 +7,7 @@ mod support;
 use core::mem::MaybeUninit;
 use std::fs::{self, File};
 use std::path::Path;
+use std::sync::Mutex;
 
 use polyheap::allocator_api2::alloc::{Allocator, Layout};
 use polyheap::{
@@ -22,8 +23,13 @@ fn layout(size: usize, align: usize) -> Layout {
     Layout::from_size_align(size, align).unwrap()
 }
 
+/// Where the tests' sources lie, which stay for good: a leak checker finds them by it.
+static KEPT: Mutex<Vec<usize>> = Mutex::new(Vec::new());
+
 fn leaked<S: Source>(source: S) -> &'static CountingSource<S> {
-    Box::leak(Box::new(CountingSource::new(source)))
+    let source = Box::leak(Box::new(CountingSource::new(source)));
+    KEPT.lock().unwrap().push((&raw const *source).addr());
+    source
 }
 
 /// Random operations of every tier from three threads, resizes too.

@@ -32,6 +32,9 @@ const CLIENTS: u32 = 3_001;
 const ITEMS: u32 = 20_011;
 const LOG_LINES_MAX: usize = 5_000;
 const INTERVAL: Duration = Duration::from_millis(5);
+/// Requests that a worker answers between two pauses, and how long those last: clients take their time.
+const REQUESTS_AT_ONCE: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(1);
 
 type Failure = std::boxed::Box<dyn Error + Send + Sync>;
 
@@ -108,6 +111,9 @@ fn serve() -> Result<Arc<Server>, Failure> {
 
 /// Answers one request: from the cache if it is there.
 fn answer(server: &Server, worker: u32, turn: u32) -> Result<(), Failure> {
+    if turn.is_multiple_of(REQUESTS_AT_ONCE) {
+        thread::sleep(PAUSE);
+    }
     let number = turn * WORKERS + worker;
     let text = format!(
         "GET /item/{} client={}\nAccept: text/html\nHost: {worker}.example\nCookie: id={number}",
@@ -232,6 +238,9 @@ mod tests {
         let kept_bytes = kept.warm_region_bytes + kept.mapping_bytes;
         let held: usize = heaps().map(|heap| heap.held_bytes).sum();
         assert!(is_close(report.held_bytes(), held + kept_bytes), "{held} {kept_bytes}\n{report}");
+        // There is no other heap, so the subsystems alone are all there is.
+        let parts = report.subsystems.iter().map(|row| row.held_bytes);
+        assert!(is_close(parts.sum(), held) && report.other_heaps == 0, "{held}\n{report}");
         // What the subsystems have live is what is out of the heaps, but for cached blocks.
         let taken: usize = heaps().map(|heap| heap.taken_bytes).sum();
         let parts = report.subsystems.iter().map(|row| row.live_bytes + row.cached_bytes);

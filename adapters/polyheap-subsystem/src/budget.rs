@@ -38,6 +38,9 @@ pub(crate) const UNLIMITED: usize = usize::MAX;
 /// Stands for the bytes reported while the callbacks run, so that no other check calls them.
 const CALLING: usize = usize::MAX;
 
+/// The same, when a new soft limit has been set meanwhile.
+const CALLING_ANEW: usize = CALLING - 1;
+
 /// The part of a soft limit by which an excess has to grow to be reported again.
 const STEP_DIVISOR: usize = 16;
 
@@ -49,8 +52,9 @@ type Callback = Arc<dyn Fn(&SoftExcess) + Send + Sync>;
 /// The limits of a subsystem and its callbacks.
 pub(crate) struct Budget {
     settings: Mutex<Settings>,
-    /// Bytes held when the callbacks had last been called; 0 when the subsystem was within since,
-    /// `CALLING` while they run. Relaxed: it decides who calls, and publishes nothing.
+    /// Bytes held when the callbacks had last been called; 0 when the subsystem was within since or
+    /// has a new soft limit; one of the two marks above while they run, which only the thread that
+    /// runs them takes away. Relaxed: it decides who calls, and publishes nothing.
     reported_bytes: AtomicUsize,
 }
 
@@ -64,6 +68,11 @@ impl Budget {
     pub(crate) const fn new(max_bytes: usize, soft_max_bytes: usize) -> Budget {
         let settings = Settings { max_bytes, soft_max_bytes, callbacks: Vec::new() };
         Budget { settings: Mutex::new(settings), reported_bytes: AtomicUsize::new(0) }
+    }
+
+    /// Exchanges the bytes reported for what `next` makes of them; returns whether it made anything.
+    fn note(&self, next: impl FnMut(usize) -> Option<usize>) -> bool {
+        self.reported_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
     }
 }
 
@@ -107,7 +116,7 @@ impl SoftExcess {
         let step_bytes = self.soft_max_bytes / STEP_DIVISOR;
         match known_bytes {
             0 => true,
-            CALLING => false,
+            CALLING | CALLING_ANEW => false,
             known_bytes => self.held_bytes > known_bytes.saturating_add(step_bytes),
         }
     }
@@ -172,7 +181,7 @@ impl Subsystem {
         let mut settings = self.budget.settings.lock();
         self.heap().set_soft_limit(max_bytes)?;
         settings.soft_max_bytes = max_bytes.map_or(UNLIMITED, NonZeroUsize::get);
-        self.budget.reported_bytes.store(0, Ordering::Relaxed);
+        self.budget.note(|known| Some(if is_calling(known) { CALLING_ANEW } else { 0 }));
         Ok(())
     }
 
@@ -181,7 +190,7 @@ impl Subsystem {
     /// called in the order in which they were given, and stay for the life of the process.
     ///
     /// They run on the thread that checks, outside any allocation and with no lock held. They may
-    /// allocate, free, trim, set limits and check.
+    /// allocate, free, trim, set limits and check; no check calls them again before they are through.
     ///
     /// # Examples
     /// ```
@@ -220,28 +229,18 @@ impl Subsystem {
     /// O(regions + threads), as [`Heap::stats`](polyheap::Heap::stats); nothing without a soft limit.
     pub fn check(&'static self) -> Option<SoftExcess> {
         self.register();
-        let reported = &self.budget.reported_bytes;
         let Some(excess) = self.excess() else {
-            self.forget_report();
+            // Makes the next excess a new one, unless the callbacks run just now.
+            self.budget.note(|known| (!is_calling(known)).then_some(0));
             return None;
         };
-        let known_bytes = reported.load(Ordering::Relaxed);
-        if !excess.is_news(known_bytes) || !replace(reported, known_bytes, CALLING) {
+        if !self.budget.note(|known| excess.is_news(known).then_some(CALLING)) {
             return Some(excess);
         }
         let _end = EndOfCall(self);
         self.trim();
         self.call(&self.excess()?);
         self.excess()
-    }
-
-    /// Makes the next excess a new one, unless the callbacks run just now.
-    fn forget_report(&self) {
-        let reported = &self.budget.reported_bytes;
-        let known_bytes = reported.load(Ordering::Relaxed);
-        if known_bytes != CALLING {
-            replace(reported, known_bytes, 0);
-        }
     }
 
     fn excess(&'static self) -> Option<SoftExcess> {
@@ -266,14 +265,13 @@ struct EndOfCall(&'static Subsystem);
 impl Drop for EndOfCall {
     fn drop(&mut self) {
         let held_bytes = self.0.excess().map_or(0, |excess| excess.held_bytes);
-        // A limit set by a callback has made the next excess a new one.
-        replace(&self.0.budget.reported_bytes, CALLING, held_bytes);
+        self.0.budget.note(|known| Some(if known == CALLING { held_bytes } else { 0 }));
     }
 }
 
-/// Exchanges the value if it is `from`; returns whether it was.
-fn replace(value: &AtomicUsize, from: usize, to: usize) -> bool {
-    value.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+/// Returns whether the callbacks run.
+fn is_calling(known_bytes: usize) -> bool {
+    matches!(known_bytes, CALLING | CALLING_ANEW)
 }
 
 /// Returns the limit as it is shown.

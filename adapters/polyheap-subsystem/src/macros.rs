@@ -23,13 +23,16 @@
 /// | `thread_large_bytes = bytes`, `heap_large_bytes = bytes` | what large blocks are kept |
 /// | `decay = Decay`, `huge_pages = HugePages` | as with any heap |
 ///
+/// Bytes are any constant expression, or a literal with a unit: `64 MiB`, also `KiB` and `GiB`. One call
+/// takes some thirty declarations with units, and any number without.
+///
 /// # Examples
 /// ```
 /// use polyheap_subsystem::{Decay, registry, subsystem};
 ///
 /// subsystem! {
 ///     /// Requests and their syntax trees.
-///     pub static PARSER: "parser", max = 64 << 20, decay = Decay::Eager;
+///     pub static PARSER: "parser", max = 64 MiB, decay = Decay::Eager;
 ///     static KEYS: "keys", isolated;
 /// }
 ///
@@ -42,6 +45,12 @@
 ///
 /// ```compile_fail
 /// polyheap_subsystem::subsystem! { static PARSER: "parser", maximum = 64 << 20; }
+/// ```
+///
+/// and so is a unit:
+///
+/// ```compile_fail
+/// polyheap_subsystem::subsystem! { static PARSER: "parser", max = 64 MB; }
 /// ```
 #[macro_export]
 macro_rules! subsystem {
@@ -69,6 +78,65 @@ macro_rules! subsystem {
             static CONSTRUCTOR: extern "C" fn() = register;
         };
     )*};
+    // Not all values are expressions: some have units.
+    ($($declarations:tt)+) => {
+        $crate::__subsystem_units! { $($declarations)+ }
+    };
+}
+
+/// The declarations of [`subsystem!`] with units: one option after the other is written as an
+/// expression, behind those of its declaration that already are.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __subsystem_units {
+    () => {};
+    (@options { $($done:tt)* } $(; $($rest:tt)*)?) => {
+        $crate::subsystem! { $($done)* }
+        $crate::__subsystem_units! { $($($rest)*)? }
+    };
+    (@options { $($done:tt)* } , $($rest:tt)*) => {
+        $crate::__subsystem_units! { @options { $($done)* } $($rest)* }
+    };
+    (@options { $($done:tt)* } $option:ident = $count:literal KiB $($rest:tt)*) => {
+        $crate::__subsystem_units! { @options { $($done)*, $option = $count << 10 } $($rest)* }
+    };
+    (@options { $($done:tt)* } $option:ident = $count:literal MiB $($rest:tt)*) => {
+        $crate::__subsystem_units! { @options { $($done)*, $option = $count << 20 } $($rest)* }
+    };
+    (@options { $($done:tt)* } $option:ident = $count:literal GiB $($rest:tt)*) => {
+        $crate::__subsystem_units! { @options { $($done)*, $option = $count << 30 } $($rest)* }
+    };
+    (@options { $($done:tt)* } $option:ident = $count:literal $unit:ident $($rest:tt)*) => {
+        ::core::compile_error!(::core::concat!(
+            "no unit `",
+            ::core::stringify!($unit),
+            "`: bytes are in KiB, MiB or GiB, or an expression"
+        ));
+    };
+    (@options { $($done:tt)* } $option:ident $(= $value:expr)? $(, $($rest:tt)*)?) => {
+        $crate::__subsystem_units! {
+            @options { $($done)*, $option $(= $value)? } $(, $($rest)*)?
+        }
+    };
+    (@options { $($done:tt)* } $option:ident $(= $value:expr)? ; $($rest:tt)*) => {
+        $crate::__subsystem_units! { @options { $($done)*, $option $(= $value)? } ; $($rest)* }
+    };
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis static $NAME:ident : $name:expr $(, $($options:tt)*)?
+    ) => {
+        $crate::__subsystem_units! {
+            @options { $(#[$attribute])* $visibility static $NAME: $name } $($($options)*)?
+        }
+    };
+    (
+        $(#[$attribute:meta])*
+        $visibility:vis static $NAME:ident : $name:expr ; $($rest:tt)*
+    ) => {
+        $crate::__subsystem_units! {
+            @options { $(#[$attribute])* $visibility static $NAME: $name } ; $($rest)*
+        }
+    };
 }
 
 /// One option of [`subsystem!`].

@@ -9,11 +9,11 @@ use core::fmt;
 use core::panic::AssertUnwindSafe;
 use core::time::Duration;
 use std::collections::VecDeque;
-use std::io;
 use std::panic::catch_unwind;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
+use std::{io, mem, process};
 
 use parking_lot::{Condvar, Mutex};
 
@@ -35,7 +35,8 @@ const INTERVAL_MAX: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 /// otherwise; older ones are forgotten. Its memory is the global allocator's.
 ///
 /// # Concurrency
-/// Any thread. After a fork the child has no recording thread; `start` begins another.
+/// Any thread. After a fork the child has no recording thread, and a lock of the recorder may never be
+/// free there. It makes a recorder of its own, and may drop this one.
 ///
 /// # Examples
 /// ```
@@ -59,6 +60,8 @@ pub struct Recorder {
     /// The thread of the recording that goes on. Taken before `state` where both are, and not held
     /// while its thread is waited for.
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The process that made it.
+    process: u32,
 }
 
 struct Shared {
@@ -100,7 +103,8 @@ impl Recorder {
             state: Mutex::default(),
             ended: Condvar::new(),
         };
-        Recorder { shared: Arc::new(shared), thread: Mutex::new(None) }
+        let (shared, thread) = (Arc::new(shared), Mutex::new(None));
+        Recorder { shared, thread, process: process::id() }
     }
 
     /// Takes one sample now. Budgets are left unchecked.
@@ -113,17 +117,22 @@ impl Recorder {
     /// when one panics. A recorder that runs goes on with the new interval.
     ///
     /// # Errors
-    /// When the system has no thread to give.
+    /// When the system has no thread to give, and in a process that was forked since the recorder was
+    /// made.
     pub fn start(&self, interval: Duration) -> io::Result<()> {
+        if self.is_before_fork() {
+            return Err(io::Error::other("the recorder is of the process before the fork"));
+        }
         self.stop();
         let mut thread = self.thread.lock();
+        // The thread of another call that came between ends by itself, its recording being over.
+        *thread = None;
         let shared = Arc::clone(&self.shared);
         // A number of its own, also when two calls come at once: the later one's thread stays.
         let recording = shared.begin();
         let name = "polyheap-recorder".to_string();
         let started =
             thread::Builder::new().name(name).spawn(move || shared.record(interval, recording))?;
-        // The thread of another call that came between ends by itself, its recording being over.
         *thread = Some(started);
         Ok(())
     }
@@ -131,6 +140,9 @@ impl Recorder {
     /// Ends the recording and waits for its thread; the samples stay. Does nothing when there is none.
     /// A callback that the recording called may stop it, and is not waited for.
     pub fn stop(&self) {
+        if self.is_before_fork() {
+            return;
+        }
         // Both under one lock: a thread that was started in between would be waited for, and not ended.
         let thread = {
             let mut thread = self.thread.lock();
@@ -153,6 +165,11 @@ impl Recorder {
     pub fn history(&self) -> History {
         let samples = self.shared.state.lock().samples.iter().cloned().collect();
         History::of(samples)
+    }
+
+    /// Returns whether this process is a child that has the recorder, but not its thread, of its parent.
+    fn is_before_fork(&self) -> bool {
+        process::id() != self.process
     }
 }
 
@@ -206,6 +223,10 @@ impl Default for Recorder {
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.stop();
+        if self.is_before_fork() {
+            // There is no such thread to wait for or to let go.
+            mem::forget(self.thread.get_mut().take());
+        }
     }
 }
 

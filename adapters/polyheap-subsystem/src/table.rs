@@ -21,6 +21,9 @@ use crate::{Report, SubsystemReport};
 pub(crate) const HEADS: [&str; 9] =
     ["subsystem", "budget", "soft limit", "live", "peak", "held", "cached", "blocks", "denied"];
 
+/// What stands for a control character in a name, so that it breaks no row.
+const CONTROL: &str = "\u{fffd}";
+
 /// What stands where there is no limit.
 const NONE: &str = "-";
 
@@ -58,7 +61,7 @@ fn subsystem_row(subsystem: &SubsystemReport) -> Row {
         bytes.map_or_else(|| NONE.to_string(), |bytes| Bytes(bytes).to_string())
     };
     [
-        subsystem.name.to_string(),
+        subsystem.name.replace(char::is_control, CONTROL),
         limit(subsystem.max_bytes),
         limit(subsystem.soft_max_bytes),
         Bytes(subsystem.live_bytes).to_string(),

@@ -163,6 +163,25 @@ fn no_callback_is_called_while_it_runs_whatever_checks_find_meanwhile() {
 }
 
 #[test]
+fn a_callback_that_sets_a_soft_limit_is_called_again_by_later_checks_only() {
+    let _alone = alone();
+    let subsystem = soft("sets a limit");
+    let calls = count_calls(subsystem);
+    subsystem.on_soft_limit(|excess| {
+        // Each is exceeded, too.
+        let next = NonZeroUsize::new(excess.soft_max_bytes + 1024).unwrap();
+        excess.subsystem.set_soft_limit(Some(next)).unwrap();
+        assert!(excess.subsystem.check().is_some());
+    });
+    let held = blocks(subsystem, 1024);
+    assert!(subsystem.check().is_some());
+    assert_eq!(calls.load(Ordering::Relaxed), 1);
+    assert!(subsystem.check().is_some());
+    assert_eq!(calls.load(Ordering::Relaxed), 2);
+    drop(held);
+}
+
+#[test]
 fn a_callback_that_panics_reaches_the_caller_and_breaks_nothing() {
     let _alone = alone();
     let subsystem = soft("panics");

@@ -243,6 +243,51 @@ fn a_callback_may_stop_or_drop_the_recorder_that_called_it() {
 }
 
 #[test]
+#[cfg(unix)]
+fn a_forked_child_drops_the_recorder_and_makes_its_own() {
+    let _alone = alone();
+    let recorder = Recorder::new();
+    recorder.start(LONG).unwrap();
+    wait_until("sampled", || samples(&recorder) == 1);
+    // By now it waits, and has no lock.
+    thread::sleep(20 * SHORT);
+    // SAFETY: the child calls the code below and ends without anything else of this process.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = end_of_child(recorder);
+        // SAFETY: it may be called at any time.
+        unsafe { libc::_exit(code) };
+    }
+    assert_ne!(child, -1, "{}", std::io::Error::last_os_error());
+    let mut status = 0;
+    let start = Instant::now();
+    // SAFETY: the status is written to a live variable.
+    while unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == 0 {
+        if start.elapsed() > PATIENCE {
+            // SAFETY: the child was not waited for to its end, so the number is its own.
+            unsafe { libc::kill(child, libc::SIGKILL) };
+        }
+        thread::sleep(SHORT);
+    }
+    assert_eq!(status, 0, "what the child said is above");
+    recorder.stop();
+}
+
+/// Runs in the child, in which the recorder's thread is not there; returns its exit code.
+#[cfg(unix)]
+fn end_of_child(recorder: Recorder) -> i32 {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        assert!(recorder.start(SHORT).is_err());
+        recorder.stop();
+        drop(recorder);
+        let own = Recorder::new();
+        own.start(SHORT).unwrap();
+        wait_until("sampled in the child", || samples(&own) >= 3);
+    }));
+    i32::from(outcome.is_err())
+}
+
+#[test]
 fn a_recording_does_not_stand_in_the_way_of_the_program() {
     let _alone = alone();
     subsystem! { static BUSY: "busy", max = 64 << 20; }

@@ -56,6 +56,18 @@ subsystem! {
     static LAST: "without a semicolon", max = 1 << 20
 }
 
+const SOFT: usize = 3 << 20;
+
+subsystem! {
+    static PLAIN: "plain";
+    /// With all there is to a declaration.
+    #[allow(dead_code, reason = "only the registry names it")]
+    pub(crate) static UNITS: "units", isolated, max = 64 MiB, soft_max = SOFT, decay = Decay::Eager,
+        thread_cache_bytes = 16 KiB, ;
+    static HUGE: "huge", max = 0x2 GiB;
+    static MEANT: "meant", thread_cache = false, soft_max = 10_000 KiB
+}
+
 #[test]
 fn declared_subsystems_are_listed_before_their_first_use() {
     let everything = registry().get("everything").unwrap();
@@ -67,6 +79,22 @@ fn declared_subsystems_are_listed_before_their_first_use() {
     assert_eq!((bare.max_bytes(), bare.soft_max_bytes(), bare.is_isolated()), (None, None, false));
     assert_eq!(registry().get("without a semicolon").unwrap().max_bytes(), LAST.max_bytes());
     assert!(registry().get("absent").is_none() && !registry().is_empty());
+}
+
+#[test]
+fn bytes_may_have_units() {
+    let limits = [
+        (&UNITS, Some(64 << 20), Some(SOFT)),
+        (&HUGE, Some(2 << 30), None),
+        (&MEANT, None, Some(10_000 << 10)),
+        (&PLAIN, None, None),
+    ];
+    for (subsystem, max_bytes, soft_max_bytes) in limits {
+        assert_eq!(subsystem.max_bytes(), max_bytes, "{}", subsystem.name());
+        assert_eq!(subsystem.soft_max_bytes(), soft_max_bytes, "{}", subsystem.name());
+        assert!(registry().get(subsystem.name()).is_some());
+    }
+    assert!(UNITS.is_isolated() && !MEANT.is_isolated());
 }
 
 #[test]

@@ -13,6 +13,7 @@ subsystem! {
     static UNUSED: "unused", isolated;
     static LONG: "größer als alle übrigen Namen, die hier stehen";
     static ODD: "<b>\"odd\" & 'long'</b>";
+    static BROKEN: "two\nlines\u{1b}[1m";
 }
 
 /// Heaps come and go with the tests, and sums are compared: one at a time.
@@ -69,9 +70,12 @@ fn table_has_a_row_for_each_and_even_columns() {
     let text = report().to_string();
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines[0].starts_with("subsystem") && lines[0].ends_with("denied"), "{text}");
-    for subsystem in registry().iter() {
-        assert!(lines.iter().any(|line| line.starts_with(subsystem.name())), "{text}");
+    let names =
+        registry().iter().map(|subsystem| subsystem.name().replace(char::is_control, "\u{fffd}"));
+    for name in names {
+        assert!(lines.iter().any(|line| line.starts_with(&name)), "{text}");
     }
+    assert!(text.contains("two\u{fffd}lines\u{fffd}[1m"), "{text}");
     assert!(lines.iter().all(|line| line.chars().count() == lines[0].chars().count()), "{text}");
     let parser = lines.iter().find(|line| line.starts_with("parser")).unwrap();
     assert!(parser.contains(" 64 MiB ") && parser.contains(" 1.5 KiB "), "{text}");
