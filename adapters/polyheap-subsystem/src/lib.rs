@@ -25,10 +25,10 @@
 //! | [`Subsystem`] | dereferences to [`Heap`]; an allocator by reference |
 //! | [`Vec`], [`Box`], [`String`], [`HashMap`], [`HashSet`] | containers in a subsystem |
 //! | [`enter`], [`current`] | the thread's subsystem, for code that takes no parameter |
-//! | [`registry`] | all subsystems of the process |
+//! | [`registry()`] | all subsystems of the process |
 //! | [`Subsystem::on_soft_limit`], [`Subsystem::check`], [`check_budgets`] | what to do when a subsystem holds too much |
 //! | [`Subsystem::leaks`] | what it has not freed |
-//! | [`report`] | all of them as a table, as JSON or as a web page |
+//! | [`report()`] | all of them as a table, as JSON or as a web page |
 //! | [`Recorder`] | live and held bytes over time, for the page's picture |
 //!
 //! # Registration

@@ -11,7 +11,7 @@
 //!
 //! *Neighbours*: stands on `registry` and the core's statistics; `table` and `page` show it.
 
-use polyheap::{HeapId, HeapStats, heaps, process_stats};
+use polyheap::{HeapId, HeapStats, HeapSummary, heaps, process_stats};
 use serde_json::{Value, json};
 
 use crate::{Subsystem, registry};
@@ -100,6 +100,8 @@ pub struct SubsystemReport {
 /// println!("{}", polyheap_subsystem::report());
 /// ```
 pub fn report() -> Report {
+    // Before the subsystems: one that is first used meanwhile is counted next time, not among others.
+    let all: Vec<HeapSummary> = heaps().collect();
     let mut listed = Vec::new();
     let mut subsystems = Vec::new();
     for subsystem in registry().iter() {
@@ -107,7 +109,7 @@ pub fn report() -> Report {
         listed.extend(bound_id(subsystem, &stats));
         subsystems.push(SubsystemReport::of(subsystem, &stats));
     }
-    let others = heaps().filter(|heap| !listed.contains(&heap.id));
+    let others = all.iter().filter(|heap| !listed.contains(&heap.id));
     let (other_heaps, other_held_bytes) =
         others.fold((0, 0), |(count, bytes), heap| (count + 1, bytes + heap.held_bytes));
     let kept = process_stats();

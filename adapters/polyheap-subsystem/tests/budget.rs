@@ -61,6 +61,24 @@ fn a_limit_refuses_and_is_shown_as_it_is_set() {
 }
 
 #[test]
+fn a_soft_limit_makes_the_heap_give_back_before_it_takes_more() {
+    let _alone = alone();
+    let subsystem = soft("gives back");
+    let held_after_burst = || {
+        subsystem.trim();
+        drop(blocks(subsystem, 1024));
+        // The one takes more than what is free has room for, the other finds that it is too much.
+        drop((zeros(subsystem, 3 * MIB), zeros(subsystem, 300_000)));
+        subsystem.stats().held_bytes
+    };
+    let [within, free, again] = [MIB, 64 * MIB, MIB].map(|bytes| {
+        subsystem.set_soft_limit(NonZeroUsize::new(bytes)).unwrap();
+        held_after_burst()
+    });
+    assert!(within.max(again) + 3 * MIB < free, "{within} {free} {again}");
+}
+
+#[test]
 fn callbacks_are_called_by_checks_only() {
     let _alone = alone();
     let subsystem = soft("by checks only");

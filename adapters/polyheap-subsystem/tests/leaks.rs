@@ -28,6 +28,7 @@ fn leaks_are_told_by_class() {
         leaks.classes().map(|class| (class.block_bytes, class.live_blocks)).collect();
     assert_eq!(classes, [(16, 1), (112, 3)]);
     assert_eq!((leaks.blocks, leaks.large_blocks), (6, 2), "{leaks}");
+    assert!(!leaks.is_clean());
     assert!(leaks.large_bytes >= 100_000 + (3 << 20));
     assert_eq!(leaks.bytes, 16 + 3 * 112 + leaks.large_bytes);
     let text = leaks.to_string();

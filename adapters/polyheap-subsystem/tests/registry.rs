@@ -9,8 +9,11 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use polyheap_subsystem::polyheap::HeapBuilder;
 use polyheap_subsystem::polyheap::allocator_api2::alloc::Allocator;
-use polyheap_subsystem::{Decay, Heap, HugePages, Subsystem, Vec, registry, subsystem};
+use polyheap_subsystem::{
+    Decay, Heap, HugePages, Subsystem, SubsystemBuilder, Vec, registry, subsystem,
+};
 
 /// The system's allocator, which counts the calling thread's requests.
 struct Counted;
@@ -95,6 +98,29 @@ fn bytes_may_have_units() {
         assert!(registry().get(subsystem.name()).is_some());
     }
     assert!(UNITS.is_isolated() && !MEANT.is_isolated());
+}
+
+/// Fails unless a subsystem's heap has the option that the heap's own builder sets.
+fn assert_reaches_the_heap(subsystem: &SubsystemBuilder, heap: &HeapBuilder) {
+    // No getters: what a builder has is in what it shows for debugging.
+    let [shown, meant] = [format!("{subsystem:?}"), format!("{heap:?}")];
+    assert!(shown.contains(&meant), "{shown}\n{meant}");
+    assert_ne!(meant, format!("{:?}", Heap::builder().name("all")), "the option is the default");
+}
+
+#[test]
+fn options_are_those_of_the_heap() {
+    let (subsystem, heap) = (|| Subsystem::builder("all"), || Heap::builder().name("all"));
+    let assert = assert_reaches_the_heap;
+    assert(&subsystem().max_bytes(1 << 20), &heap().max_bytes(1 << 20));
+    assert(&subsystem().soft_max_bytes(1 << 20), &heap().soft_max_bytes(1 << 20));
+    assert(&subsystem().isolated(true), &heap().isolated(true));
+    assert(&subsystem().thread_cache(false), &heap().thread_cache(false));
+    assert(&subsystem().thread_cache_bytes(4096), &heap().thread_cache_bytes(4096));
+    assert(&subsystem().thread_large_bytes(4096), &heap().thread_large_bytes(4096));
+    assert(&subsystem().heap_large_bytes(4096), &heap().heap_large_bytes(4096));
+    assert(&subsystem().decay(Decay::Eager), &heap().decay(Decay::Eager));
+    assert(&subsystem().huge_pages(HugePages::Never), &heap().huge_pages(HugePages::Never));
 }
 
 #[test]
